@@ -1,0 +1,137 @@
+// A box: an isolated, stateful Linux machine with a kernel of its own, made from an OCI image.
+//
+// A Box is a handle. Its machine is started when it is first needed (exec, copy_into, copy_out) and belongs
+// to a supervisor process, not to the handle: any number of handles in any number of processes may use one
+// box at the same time. Files written in a box stay until it is removed.
+//
+// Thread safety: every call may be made from any thread at any time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "boxlite/execution.h"
+#include "boxlite/options.h"
+#include "boxlite/result.h"
+
+namespace boxlite {
+
+enum class BoxStatus {
+    kConfigured,  // never started
+    kRunning,
+    kPaused,
+    kStopping,
+    kStopped,
+    kFailed,  // the last start did not come up; `reason` says why
+};
+
+// "configured", "running", …
+std::string_view box_status_name(BoxStatus status);
+
+// Times are nanoseconds since the Unix epoch, 0 when there is none.
+struct BoxInfo {
+    std::string id;
+    std::string name;
+    std::string image;         // as it was asked for
+    std::string image_digest;  // of the image's config, "sha256:…"
+    BoxStatus status = BoxStatus::kConfigured;
+    int64_t created_at = 0;
+    int64_t started_at = 0;
+    int64_t finished_at = 0;
+    int pid = 0;                   // of the supervisor, 0 when not running
+    std::optional<int> exit_code;  // of the last run, as a shell reports it
+    std::string reason;            // why the last run ended, where that is worth telling
+    uint32_t cpus = 0;
+    uint64_t memory_bytes = 0;
+    uint64_t disk_bytes = 0;        // the size that the box sees
+    std::string engine;             // "uml"
+    std::string isolation;          // "software" or "hardware"
+    std::string kernel;             // uname -r, while running
+    uint32_t boot_ms = 0;           // of the last boot, while running
+    std::vector<std::string> jail;  // walls around the machine, and "missing: …" for those the host lacks
+    std::vector<std::string> command;  // of the main process; empty: idles for execs
+    Environment env;
+    std::string working_dir;
+    std::string user;
+    std::string hostname;
+    bool tty = false;
+    bool stdin_open = false;
+    bool auto_remove = false;
+    bool detach = false;
+    bool privileged = false;
+    std::string folder;  // of the box in the home directory
+};
+
+// One piece of the main process's output.
+struct LogEntry {
+    Stream stream = Stream::kStdout;
+    int64_t time = 0;  // nanoseconds since the Unix epoch
+    std::string data;
+};
+
+struct LogOptions {
+    bool follow = false;           // go on until the main process has ended
+    std::optional<uint64_t> tail;  // only so many last lines
+};
+
+struct CopyStats {
+    uint64_t files = 0;  // entries of every type
+    uint64_t bytes = 0;
+    std::vector<std::string> skipped;  // devices and sockets, which stay where they are
+};
+
+class BoxImpl;
+
+class Box {
+  public:
+    explicit Box(std::shared_ptr<BoxImpl> impl) : impl_(std::move(impl)) {}
+
+    const std::string& id() const;
+    const std::string& name() const;
+
+    // What is true now: the supervisor is asked.
+    Result<BoxInfo> info() const;
+
+    // Returns when programs can be run; at once for a running box.
+    Result<void> start(const StartOptions& options = {});
+
+    // Stop signal to the main process, SIGKILL after the grace, file systems synced. Success when already
+    // stopped.
+    Result<void> stop(const StopOptions& options = {});
+    Result<void> restart(const StopOptions& stop_options = {});
+
+    // kStopped for a box with a main process that is not running: only start() runs it again. Other boxes are
+    // started. kNotFound: no such program; kExecution: it cannot be executed.
+    Result<Execution> exec(const Command& command);
+
+    // The main process: output from its beginning (or from now on), input if it has a stdin.
+    // kInvalidState when the box has none or is not running.
+    Result<Execution> attach(bool from_beginning = true);
+
+    // Blocks until the box is not running and returns how its main process ended; at once when it is not
+    // running.
+    Result<ExitStatus> wait();
+
+    // Output of the main process's last run, oldest first, until `sink` returns false. Works on stopped
+    // boxes.
+    Result<void> logs(const LogOptions& options, const std::function<bool(const LogEntry&)>& sink);
+
+    // Docker's rules for the destination: a directory that exists takes the source under its own name, else
+    // the source becomes the destination. A stopped box is started for the copy and stopped afterwards. Links
+    // are copied, never followed, on either side: nothing is written outside of the destination.
+    Result<CopyStats> copy_into(const std::string& host_path, const std::string& box_path,
+                                const CopyOptions& options = {});
+    Result<CopyStats> copy_out(const std::string& box_path, const std::string& host_path,
+                               const CopyOptions& options = {});
+
+  private:
+    friend class Runtime;
+    std::shared_ptr<BoxImpl> impl_;
+};
+
+}  // namespace boxlite

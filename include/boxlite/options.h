@@ -1,0 +1,126 @@
+// What a caller may ask for: of a runtime, of a new box, of one command.
+// Thread safety: values; share nothing.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace boxlite {
+
+// NAME and value of environment variables, in order; a later NAME wins.
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+// One image registry and how to talk to it.
+struct Registry {
+    std::string host;          // "ghcr.io", "127.0.0.1:5000"
+    bool http = false;         // plain HTTP; loopback hosts always may use it
+    bool skip_verify = false;  // accept any TLS certificate
+    bool search = false;       // tried, in order, for image names without a registry
+    std::string username;      // basic authentication; empty: ~/.docker/config.json decides
+    std::string password;
+    std::string bearer_token;
+    std::vector<std::string> mirrors;  // hosts asked before this one
+};
+
+struct RuntimeOptions {
+    // Absolute or relative folder of all state, made (0700) when missing.
+    // Empty: $BOXLITE_HOME, else ~/.boxlite.
+    std::string home;
+    std::vector<Registry> registries;
+};
+
+enum class PullPolicy {
+    kMissing,  // only when the image is not in the store
+    kAlways,   // the registry is asked each time
+    kNever,
+};
+
+// What separates a box from the host. kAuto takes the strongest that this host can really boot.
+enum class Isolation {
+    kAuto,
+    kSoftware,  // a Linux kernel as a jailed process
+    kHardware,  // a virtual machine; creation fails where the host cannot run one
+};
+
+enum class Security {
+    kStandard,  // every wall that the host offers
+    kStrict,    // a missing wall is an error, and the guest kernel is kept apart from guest programs
+};
+
+struct BoxOptions {
+    std::string name;  // ^[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}$, unique in the home; empty: one is made up
+    std::string image = "alpine:latest";
+    PullPolicy pull = PullPolicy::kMissing;
+
+    uint32_t cpus = 1;
+    uint32_t memory_mib = 1024;
+    uint64_t disk_size_gb = 10;  // sparse: takes what is written
+    Isolation isolation = Isolation::kAuto;
+    Security security = Security::kStandard;
+
+    // Over the image's own settings, for the main process and every exec.
+    Environment env;
+    std::string working_dir;
+    std::string user;      // "name", "uid", "name:group", "uid:gid"
+    std::string hostname;  // empty: the first 12 characters of the box's id
+
+    // A box with a main process (a job) runs ENTRYPOINT + CMD, merged with the image's as Docker does, as
+    // the container's PID 1 and stops when that ends. Without one it idles for execs until stop().
+    // Setting `entrypoint` or `cmd` makes a job; `job` alone runs what the image names.
+    bool job = false;
+    std::optional<std::vector<std::string>> entrypoint;  // {}: no entrypoint, also not the image's
+    std::vector<std::string> cmd;
+    bool tty = false;         // the main process gets a terminal
+    bool stdin_open = false;  // the main process has a stdin to write to
+
+    std::vector<std::string> cap_add;  // "NET_ADMIN", "CAP_NET_ADMIN" or "ALL"; over Docker's default set
+    std::vector<std::string> cap_drop;
+    bool privileged = false;  // all capabilities and devices inside the box
+
+    bool detach = false;       // false: a box started through this library ends with the process that did it
+    bool auto_remove = false;  // removed when it stops
+};
+
+struct TerminalSize {
+    uint16_t rows = 24;
+    uint16_t cols = 80;
+};
+
+// One program to run in a box.
+struct Command {
+    std::vector<std::string> argv;         // argv[0] is looked up on PATH inside the box
+    Environment env;                       // over the box's
+    std::string working_dir;               // empty: the box's
+    std::string user;                      // empty: the box's
+    bool stdin_open = true;                // false: stdin is /dev/null
+    std::optional<TerminalSize> tty;       // set: on a terminal; everything arrives as stdout
+    std::chrono::milliseconds timeout{0};  // 0: none. Then SIGTERM, two seconds later SIGKILL
+    bool privileged = false;
+};
+
+struct StartOptions {
+    // Over BoxOptions::detach for this run of the box.
+    std::optional<bool> detach;
+    // Size of the main process's terminal, if it has one.
+    std::optional<TerminalSize> terminal;
+};
+
+inline constexpr std::chrono::milliseconds kDefaultStopGrace{10'000};
+
+struct StopOptions {
+    // From the stop signal to SIGKILL. 0: at once.
+    std::chrono::milliseconds grace = kDefaultStopGrace;
+};
+
+struct CopyOptions {
+    bool recursive = true;
+    bool overwrite = true;         // false: an existing file at the destination is an error
+    bool follow_symlinks = false;  // of the source itself, not of links inside it
+    bool include_parent = true;    // false: only the content of a source directory is copied
+};
+
+}  // namespace boxlite
