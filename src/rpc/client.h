@@ -1,0 +1,49 @@
+// Blocking ttrpc calls over a connected stream. One call at a time: not thread safe.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "rpc/envelope.h"
+#include "rpc/frame.h"
+
+namespace boxlite::rpc {
+
+class Client {
+  public:
+    // Takes a connected stream and makes it non-blocking.
+    explicit Client(base::Fd stream);
+
+    // The answer as serialized bytes. `timeout` 0 waits for ever; its passing is kRpc, and the connection
+    // stays of use: the late answer is dropped (unless the time was up with the request half sent). kPortal
+    // when the peer has gone, kRpcTransport when it does not speak ttrpc; both end the connection. Other
+    // errors are the peer's own, with their code.
+    Result<std::string> call_bytes(std::string_view service, std::string_view method, const Payload& payload,
+                                   std::chrono::milliseconds timeout = {});
+
+    //   auto status = TRY(client.call<v1::BoxStatus>("boxlite.v1.Box", "Inspect", v1::Empty()));
+    template <typename Response>
+    Result<Response> call(std::string_view service, std::string_view method,
+                          const google::protobuf::MessageLite& request,
+                          std::chrono::milliseconds timeout = {}) {
+        const std::string payload = TRY(call_bytes(service, method, request, timeout));
+        return parse<Response>(payload, method);
+    }
+
+    bool connected() const { return stream_.valid(); }
+    int fd() const { return stream_.get(); }
+
+  private:
+    Result<void> send(const EncodedFrame& frame, base::Clock::time_point deadline);
+    Result<std::string> receive(uint32_t stream, base::Clock::time_point deadline);
+    Result<void> wait(short events, base::Clock::time_point deadline);
+
+    base::Fd stream_;
+    FrameReader reader_;
+    uint32_t next_stream_ = 1;
+};
+
+}  // namespace boxlite::rpc
