@@ -1,0 +1,67 @@
+// What the state database keeps of a box: a configuration that never changes and a state that does.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "boxlite/box.h"
+
+namespace boxlite::runtime {
+
+struct BoxConfig {
+    std::string id;
+    std::string name;
+    int64_t created_at = 0;  // ns since the epoch
+    std::string image;       // as it was asked for
+    std::string image_id;    // config digest
+    std::string base;        // chain id of the base under the disk
+    uint32_t cpus = 1;
+    uint32_t memory_mib = 1024;
+    uint64_t disk_bytes = 0;
+    std::string engine;
+    std::string isolation;
+    bool strict = false;
+    std::vector<std::string> env;  // NAME=value, image and options merged
+    std::string working_dir;       // absolute
+    std::string user;
+    std::string hostname;
+    std::vector<std::string> argv;  // of the main process; empty: none
+    int stop_signal = 15;
+    bool tty = false;
+    bool stdin_open = false;
+    std::vector<std::string> cap_add;
+    std::vector<std::string> cap_drop;
+    bool privileged = false;
+    bool detach = false;
+    bool auto_remove = false;
+
+    bool is_job() const { return !argv.empty(); }
+};
+
+// As it was when somebody last looked. The truth about a running box is its supervisor.
+struct BoxState {
+    BoxStatus status = BoxStatus::kConfigured;
+    int64_t started_at = 0;
+    int64_t finished_at = 0;
+    std::optional<int> exit_code;
+    std::string reason;
+    std::string boot_id;  // the host's, at the last start
+
+    bool operator==(const BoxState&) const = default;
+};
+
+struct BoxRecord {
+    BoxConfig config;
+    BoxState state;
+};
+
+std::string encode(const BoxConfig& config);
+std::string encode(const BoxState& state);
+// kMetadata when the text is not what encode() wrote. Unknown members are passed over: an older release may
+// read what a newer one of the same schema wrote.
+Result<BoxConfig> decode_config(const std::string& text);
+Result<BoxState> decode_state(const std::string& text);
+
+}  // namespace boxlite::runtime
