@@ -42,6 +42,9 @@ struct Platform {
     // "linux/amd64", "linux/arm64/v8", "amd64"; also uname's names for architectures.
     static Result<Platform> parse(std::string_view text);
     std::string to_string() const;
+    // Whether an image made for `image` runs here: same os and architecture, variant not newer. An image that
+    // names neither os nor architecture is accepted.
+    bool accepts(const Platform& image) const;
     bool operator==(const Platform&) const = default;
 };
 
@@ -116,7 +119,11 @@ Result<ImageConfig> parse_config(std::string_view document);
 // The entries of `index` that fit `wanted`, best first. kNotFound with the platforms on offer.
 Result<std::vector<Descriptor>> select_platform(const Index& index, const Platform& wanted);
 
-// Checks that layers and diff_ids pair up.
+// Refuses manifests of things that are no container image (kImage), and layers that cannot be unpacked here
+// (kUnsupported): encrypted ones or of an unknown type.
+Result<void> check_image_types(const Manifest& manifest);
+
+// Checks that the manifest is an image's, and that layers and diff_ids pair up.
 Result<Image> assemble_image(Descriptor manifest_descriptor, const Manifest& manifest, ImageConfig config);
 
 }  // namespace boxlite::image

@@ -47,8 +47,7 @@ struct PullOptions : RegistryOptions {
     std::function<Result<void>(const Image&)> image;
     // Called on the calling thread for each layer, base first, while later ones are still downloading; the
     // reader follows the layer's own download. Also called for layers that were in the store. The callback
-    // may return before the end of the stream. An error ends the pull. Not called when the policy found a
-    // stored image without asking a registry and `image` is not set.
+    // may return before the end of the stream. An error ends the pull.
     std::function<Result<void>(size_t index, const Layer&, BlobReader&)> layer;
     // A request to stop ends the pull with kStopped; what was downloaded is kept for the next one.
     std::stop_token stop;

@@ -25,6 +25,7 @@ namespace boxlite::image {
 struct StoredImage {
     Reference reference;
     Image image;
+    int64_t stored_at_ns = 0;  // since the Unix epoch; 0 when another tool recorded the image
 };
 
 struct StoreUsage {
