@@ -110,6 +110,10 @@ TempDir::~TempDir() {
 
 Result<FileLock> FileLock::acquire(const std::string& path) { return FileLock(TRY(open_lock(path, LOCK_EX))); }
 
+Result<FileLock> FileLock::acquire_shared(const std::string& path) {
+    return FileLock(TRY(open_lock(path, LOCK_SH)));
+}
+
 Result<FileLock> FileLock::try_acquire(const std::string& path) {
     return FileLock(TRY(open_lock(path, LOCK_EX | LOCK_NB)));
 }

@@ -47,6 +47,8 @@ class FileLock {
   public:
     // Waits until the lock is free.
     static Result<FileLock> acquire(const std::string& path);
+    // Shared with other holders of this kind; waits while somebody has it alone.
+    static Result<FileLock> acquire_shared(const std::string& path);
     // Fails with kInvalidState at once when another holder has it.
     static Result<FileLock> try_acquire(const std::string& path);
     int fd() const { return fd_.get(); }
