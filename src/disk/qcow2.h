@@ -95,6 +95,9 @@ class Qcow2 final : public BlockBackend {
   private:
     struct State;
     explicit Qcow2(std::unique_ptr<State> state);
+    static Result<std::unique_ptr<Qcow2>> open_image(std::unique_ptr<BlockIo> io, const std::string& name,
+                                                     const std::string& folder,
+                                                     const Qcow2OpenOptions& options);
     std::unique_ptr<State> state_;
 };
 

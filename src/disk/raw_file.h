@@ -35,6 +35,7 @@ class RawFile final : public BlockBackend {
     std::unique_ptr<BlockIo> io_;
     uint64_t size_;
     bool read_only_;
+    bool changed_ = false;  // since the last sync
 };
 
 }  // namespace boxlite::disk
