@@ -9,6 +9,8 @@
 
 // The value of a Result, or return its error from the enclosing function.
 //   auto fd = TRY(open_file(path));
+// In a braced initialiser or a list of arguments it must be the first part that makes an object: g++ 12
+// leaks the parts made before an early return, as `name` in Entry{name, TRY(size_of(name))}.
 #define TRY(expression)                                                           \
     __extension__({                                                               \
         auto try_result_ = (expression);                                          \
