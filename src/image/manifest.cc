@@ -23,8 +23,9 @@ Result<Platform> read_platform(const Reader& value) {
 }
 
 Result<Descriptor> read_descriptor(const Reader& value) {
-    Descriptor descriptor{TRY(TRY(value.at("mediaType")).as_string()),
-                          TRY(read_digest(TRY(value.at("digest"))))};
+    std::string type = TRY(TRY(value.at("mediaType")).as_string());
+    Digest digest = TRY(read_digest(TRY(value.at("digest"))));
+    Descriptor descriptor{std::move(type), std::move(digest)};
     const Reader size = TRY(value.at("size"));
     descriptor.size = TRY(size.as_unsigned());
     if (descriptor.size > INT64_MAX) return size.error("is too large");

@@ -4,13 +4,15 @@
 //   blobs/<algorithm>/<hex>      verified content, never changed
 //   partial/<algorithm>-<hex>    downloads that can be resumed; locked while a process writes one
 //   index.lock, gc.lock          held for a change of index.json; shared by users of blobs, exclusive for
-//                                garbage collection
+//                                garbage collection (taken in the order gc, index)
+//   gc.wanted                    a garbage collection was postponed
 // Thread safe, and safe for any number of processes on one folder.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,6 +75,7 @@ class BlobWriter {
           partial_path_(std::move(partial)),
           final_path_(std::move(final_path)) {}
     Result<void> adopt_existing_bytes();
+    Result<void> verify();
 
     base::Fd fd_;
     Hasher hasher_;
@@ -137,13 +140,23 @@ class Store {
     uint64_t partial_size(const Digest& digest) const;
     // Stores a small blob that is in memory. kImage when it does not match.
     Result<void> put_blob(const Descriptor& descriptor, std::string_view content);
-    // Moves a file of the store's file system into place after checking it was hashed to `descriptor`.
-    // A folder for such files, removed with the object:
+    // A folder on the store's file system for adopt_file(), removed with the object.
     Result<base::TempDir> make_staging() const;
+    // Moves a file whose content has the digest `actual` into place. kImage when that is not what
+    // `descriptor` says.
     Result<void> adopt_file(const Descriptor& descriptor, const std::string& path, const Digest& actual);
+
+    // To be called after a lease was given back: makes up for a postponed collection, if there is one.
+    Result<void> collect_if_wanted();
 
   private:
     explicit Store(std::string root) : root_(std::move(root)) {}
+    Result<Index> read_index() const;
+    Result<Image> load_image(const Descriptor& entry, int depth = 0) const;
+    Result<StoredImage> load_entry(const Descriptor& entry, const Reference& reference) const;
+    Result<std::vector<Reference>> untag(
+        const std::function<bool(const Reference&, const Descriptor&)>& chosen);
+    Result<void> mark(const Descriptor& entry, std::set<Digest>& reached, int depth = 0) const;
 
     std::string root_;
 };
