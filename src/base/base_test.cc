@@ -22,7 +22,9 @@ Result<int> half(int n) {
     if (n % 2) return make_error(ErrorCode::kInvalidArgument, "{} is odd", n);
     return n / 2;
 }
-Result<int> quarter(int n) { return TRY_CONTEXT(half(TRY(half(n))), "second half"); }
+Result<int> quarter(int n) {
+    return TRY_CONTEXT(half(TRY(half(n))), "second half");
+}
 
 TEST(Result, TryPassesValuesAndErrorsOn) {
     EXPECT_EQ(quarter(8).value(), 2);
@@ -106,8 +108,8 @@ TEST(Fd, UnixSocketsWithLongPathsCarryDescriptors) {
 }
 
 TEST(Log, OneLinePerRecordWhateverTheFieldsHold) {
-    const std::string line =
-        format_log_record(1'700'000'000'123'000'000, LogLevel::kWarn, "shim", "a b", {{"k", "v\n\"\\"}, {"e", ""}});
+    const std::string line = format_log_record(1'700'000'000'123'000'000, LogLevel::kWarn, "shim", "a b",
+                                               {{"k", "v\n\"\\"}, {"e", ""}});
     EXPECT_EQ(line, "2023-11-14T22:13:20.123Z WARN shim msg=\"a b\" k=\"v\\x0a\\\"\\\\\" e=\"\"");
 }
 
@@ -144,10 +146,11 @@ TEST(Process, DescriptorsSwapWithoutClobbering) {
     FdPair a = make_pipe().value();
     FdPair b = make_pipe().value();
     // The child's numbers are the caller's other descriptor: only a two-step move gets it right.
-    Process child = Process::spawn({.argv = {"sh", "-c", fmt::format("echo A >&{}; echo B >&{}", b.second.get(),
-                                                                     a.second.get())},
-                                    .fds = {{a.second.get(), b.second.get()}, {b.second.get(), a.second.get()}}})
-                        .value();
+    Process child =
+        Process::spawn(
+            {.argv = {"sh", "-c", fmt::format("echo A >&{}; echo B >&{}", b.second.get(), a.second.get())},
+             .fds = {{a.second.get(), b.second.get()}, {b.second.get(), a.second.get()}}})
+            .value();
     EXPECT_EQ(child.wait().value().code, 0);
     uint8_t buffer[2];
     ASSERT_TRUE(read_exact(a.first.get(), buffer).ok());
@@ -160,12 +163,14 @@ TEST(EventLoop, IoTimersAndPosts) {
     auto loop = EventLoop::make().value();
     FdPair pipe = make_pipe().value();
     std::string order;
-    ASSERT_TRUE(loop->watch(pipe.first.get(), EPOLLIN, [&](uint32_t) {
-                        uint8_t byte;
-                        (void)read_exact(pipe.first.get(), std::span(&byte, 1));
-                        order += static_cast<char>(byte);
-                        loop->unwatch(pipe.first.get());
-                    }).ok());
+    ASSERT_TRUE(loop->watch(pipe.first.get(), EPOLLIN,
+                            [&](uint32_t) {
+                                uint8_t byte;
+                                (void)read_exact(pipe.first.get(), std::span(&byte, 1));
+                                order += static_cast<char>(byte);
+                                loop->unwatch(pipe.first.get());
+                            })
+                    .ok());
     const auto cancelled = loop->after(std::chrono::milliseconds(1), [&] { order += '!'; });
     loop->cancel(cancelled);
     loop->after(std::chrono::milliseconds(60), [&] { loop->stop(); });

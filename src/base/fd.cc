@@ -153,7 +153,8 @@ Result<void> pread_exact(int fd, std::span<uint8_t> data, uint64_t offset) {
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return errno_error(ErrorCode::kStorage, "read {} bytes at {}", data.size(), offset);
         if (n == 0)
-            return make_error(ErrorCode::kStorage, "end of file at {} with {} bytes to come", offset, data.size());
+            return make_error(ErrorCode::kStorage, "end of file at {} with {} bytes to come", offset,
+                              data.size());
         data = data.subspan(static_cast<size_t>(n));
         offset += static_cast<uint64_t>(n);
     }

@@ -85,7 +85,9 @@ Result<void> remove_tree(const std::string& path) {
     return {};
 }
 
-bool path_exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+bool path_exists(const std::string& path) {
+    return ::access(path.c_str(), F_OK) == 0;
+}
 
 Result<void> sync_directory(const std::string& path) {
     const Fd fd = TRY(open_file(path, O_RDONLY | O_DIRECTORY));
@@ -108,7 +110,9 @@ TempDir::~TempDir() {
     if (!path_.empty()) (void)remove_tree(path_);
 }
 
-Result<FileLock> FileLock::acquire(const std::string& path) { return FileLock(TRY(open_lock(path, LOCK_EX))); }
+Result<FileLock> FileLock::acquire(const std::string& path) {
+    return FileLock(TRY(open_lock(path, LOCK_EX)));
+}
 
 Result<FileLock> FileLock::acquire_shared(const std::string& path) {
     return FileLock(TRY(open_lock(path, LOCK_SH)));

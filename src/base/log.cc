@@ -56,7 +56,8 @@ class Logger {
         auto file = open_file(fmt::format("{}/{}-{}.log", folder_, component_, day),
                               O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0600);
         file_ = file.ok() ? std::move(file).value() : Fd();
-        remove_old(format_time(realtime_ns() - int64_t{kLogKeepDays} * 86'400'000'000'000).substr(0, kDateLength));
+        remove_old(
+            format_time(realtime_ns() - int64_t{kLogKeepDays} * 86'400'000'000'000).substr(0, kDateLength));
     }
 
     void remove_old(const std::string& oldest_kept) const {
@@ -85,10 +86,14 @@ class Logger {
 
 std::string_view level_name(LogLevel level) {
     switch (level) {
-        case LogLevel::kDebug: return "DEBUG";
-        case LogLevel::kInfo: return "INFO";
-        case LogLevel::kWarn: return "WARN";
-        case LogLevel::kError: return "ERROR";
+        case LogLevel::kDebug:
+            return "DEBUG";
+        case LogLevel::kInfo:
+            return "INFO";
+        case LogLevel::kWarn:
+            return "WARN";
+        case LogLevel::kError:
+            return "ERROR";
     }
     return "INFO";
 }
@@ -126,8 +131,8 @@ void log_record(LogLevel level, std::string_view message, std::initializer_list<
     Logger::instance().write(level, message, fields);
 }
 
-std::string format_log_record(int64_t ns, LogLevel level, std::string_view component, std::string_view message,
-                              std::initializer_list<LogField> fields) {
+std::string format_log_record(int64_t ns, LogLevel level, std::string_view component,
+                              std::string_view message, std::initializer_list<LogField> fields) {
     std::string line = fmt::format("{} {} {} msg=", format_time(ns), level_name(level), component);
     append_value(line, message);
     for (const auto& [key, value] : fields) {

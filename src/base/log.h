@@ -27,10 +27,18 @@ Result<void> log_to(const std::string& folder, std::string_view component, LogLe
 
 void log_record(LogLevel level, std::string_view message, std::initializer_list<LogField> fields);
 
-inline void log_debug(std::string_view m, std::initializer_list<LogField> f = {}) { log_record(LogLevel::kDebug, m, f); }
-inline void log_info(std::string_view m, std::initializer_list<LogField> f = {}) { log_record(LogLevel::kInfo, m, f); }
-inline void log_warn(std::string_view m, std::initializer_list<LogField> f = {}) { log_record(LogLevel::kWarn, m, f); }
-inline void log_error(std::string_view m, std::initializer_list<LogField> f = {}) { log_record(LogLevel::kError, m, f); }
+inline void log_debug(std::string_view m, std::initializer_list<LogField> f = {}) {
+    log_record(LogLevel::kDebug, m, f);
+}
+inline void log_info(std::string_view m, std::initializer_list<LogField> f = {}) {
+    log_record(LogLevel::kInfo, m, f);
+}
+inline void log_warn(std::string_view m, std::initializer_list<LogField> f = {}) {
+    log_record(LogLevel::kWarn, m, f);
+}
+inline void log_error(std::string_view m, std::initializer_list<LogField> f = {}) {
+    log_record(LogLevel::kError, m, f);
+}
 
 // One record without its newline. Values with blanks, quotes or control characters are quoted, so a
 // record is one line whatever its fields hold.

@@ -119,9 +119,8 @@ Result<CommandOutput> run_command(const std::vector<std::string>& argv, std::str
     FdPair in = TRY(make_socketpair(SOCK_STREAM | SOCK_NONBLOCK));
     FdPair out = TRY(make_pipe());
     FdPair err = TRY(make_pipe());
-    Process process =
-        TRY(Process::spawn({.argv = argv,
-                            .fds = {{in.first.get(), 0}, {out.second.get(), 1}, {err.second.get(), 2}}}));
+    Process process = TRY(Process::spawn(
+        {.argv = argv, .fds = {{in.first.get(), 0}, {out.second.get(), 1}, {err.second.get(), 2}}}));
     in.first.reset();
     out.second.reset();
     err.second.reset();
@@ -136,7 +135,8 @@ Result<CommandOutput> run_command(const std::vector<std::string>& argv, std::str
     };
     while (out.first.valid() || err.first.valid()) {
         if (in.second.valid() && input.empty()) in.second.reset();
-        pollfd entries[] = {{out.first.get(), POLLIN, 0}, {err.first.get(), POLLIN, 0}, {in.second.get(), POLLOUT, 0}};
+        pollfd entries[] = {
+            {out.first.get(), POLLIN, 0}, {err.first.get(), POLLIN, 0}, {in.second.get(), POLLOUT, 0}};
         const int n = ::poll(entries, 3, deadline.remaining_ms());
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) {
@@ -148,8 +148,10 @@ Result<CommandOutput> run_command(const std::vector<std::string>& argv, std::str
         if (entries[1].revents) drain(err.first, output.err);
         if (entries[2].revents) {
             const ssize_t sent = ::send(in.second.get(), input.data(), input.size(), MSG_NOSIGNAL);
-            if (sent < 0) input = {};  // the program does not want its input: its choice
-            else input.remove_prefix(static_cast<size_t>(sent));
+            if (sent < 0)
+                input = {};  // the program does not want its input: its choice
+            else
+                input.remove_prefix(static_cast<size_t>(sent));
         }
     }
     output.status = TRY(process.wait());

@@ -22,9 +22,9 @@ struct ExitStatus {
 
 // What the child gets. Descriptors not listed are closed by their close-on-exec flag.
 struct SpawnOptions {
-    std::vector<std::string> argv;                            // argv[0] is looked up on PATH if it has no slash
-    std::optional<std::vector<std::string>> env;              // nullopt: the caller's environment
-    std::vector<std::pair<int, int>> fds;                     // {caller's descriptor, number in the child}
+    std::vector<std::string> argv;                // argv[0] is looked up on PATH if it has no slash
+    std::optional<std::vector<std::string>> env;  // nullopt: the caller's environment
+    std::vector<std::pair<int, int>> fds;         // {caller's descriptor, number in the child}
     bool new_session = false;
 };
 

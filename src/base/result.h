@@ -11,20 +11,21 @@
 //   auto fd = TRY(open_file(path));
 // In a braced initialiser or a list of arguments it must be the first part that makes an object: g++ 12
 // leaks the parts made before an early return, as `name` in Entry{name, TRY(size_of(name))}.
-#define TRY(expression)                                                           \
-    __extension__({                                                               \
-        auto try_result_ = (expression);                                          \
-        if (!try_result_.ok()) [[unlikely]] return std::move(try_result_).error(); \
-        std::move(try_result_).value();                                           \
+#define TRY(expression)                            \
+    __extension__({                                \
+        auto try_result_ = (expression);           \
+        if (!try_result_.ok()) [[unlikely]]        \
+            return std::move(try_result_).error(); \
+        std::move(try_result_).value();            \
     })
 
 // TRY that puts "<context>: " in front of the message.
-#define TRY_CONTEXT(expression, context)                                         \
-    __extension__({                                                              \
-        auto try_result_ = (expression);                                         \
-        if (!try_result_.ok()) [[unlikely]]                                      \
-            return std::move(try_result_).error().with_context(context);         \
-        std::move(try_result_).value();                                          \
+#define TRY_CONTEXT(expression, context)                                 \
+    __extension__({                                                      \
+        auto try_result_ = (expression);                                 \
+        if (!try_result_.ok()) [[unlikely]]                              \
+            return std::move(try_result_).error().with_context(context); \
+        std::move(try_result_).value();                                  \
     })
 
 namespace boxlite::base {

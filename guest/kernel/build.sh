@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# Builds a guest kernel from the distribution's Linux source and prints the path of the result.
+#
+#   build.sh uml|x86_64
+#
+# The result is cached by the content of everything that makes it: source, configs, patches, compiler and
+# this script. Set BOXLITE_KERNEL_SOURCE to a linux-source tarball to build from that one.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/boxlite
+# Kernels from here on have the seccomp mode of UML, which makes system calls about twice as fast.
+wanted=6.16
+fallback=linux-source-6.12
+
+say() { printf 'kernel: %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
+
+# The newest source of a later Debian suite, from the mirror that this host uses, through an apt root of
+# its own: the host's configuration is not touched.
+fetch_newer() {
+    local root=$1 site suite package
+    site=$(apt-get indextargets --format '$(ORIGIN) $(SITE)' 'Created-By: Packages' | awk '$1 == "Debian" { print $2; exit }')
+    [ -n "$site" ] || return 1
+    mkdir -p "$root"/{lists/partial,cache/archives/partial}
+    : > "$root/status"
+    for suite in trixie-backports trixie; do
+        echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $site $suite main"
+    done > "$root/sources.list"
+    local apt=(-o "Dir::Etc::sourcelist=$root/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State=$root"
+        -o "Dir::State::lists=$root/lists" -o "Dir::Cache=$root/cache" -o "Dir::State::status=$root/status"
+        -o APT::Sandbox::User=root -o Acquire::Retries=3)
+    apt-get "${apt[@]}" -qq update >&2 || return 1
+    package=$(apt-cache "${apt[@]}" search --names-only '^linux-source-[0-9.]+$' | awk '{ print $1 }' | sort -V | tail -n 1)
+    [ -n "$package" ] && at_least "$wanted" "${package#linux-source-}" || return 1
+    (cd "$root" && apt-get "${apt[@]}" -qq download "$package" >&2)
+}
+
+# Leaves exactly one tarball in $cache/kernel-source and prints its path.
+source_tarball() {
+    if [ -n "${BOXLITE_KERNEL_SOURCE:-}" ]; then
+        echo "$BOXLITE_KERNEL_SOURCE"
+        return
+    fi
+    local found work
+    found=$(find "$cache/kernel-source" -name 'linux-source-*.tar.xz' 2>/dev/null | sort -V | tail -n 1)
+    if [ -z "$found" ]; then
+        work=$(mktemp -d "$cache/fetch-XXXXXX")
+        if fetch_newer "$work"; then
+            dpkg -x "$work"/linux-source-*.deb "$work/x"
+        else
+            say "no source of $wanted or later is to be had; falling back to $fallback (UML in ptrace mode)"
+            (cd "$work" && apt-get -qq download "$fallback" >&2 && dpkg -x linux-source-*.deb x)
+        fi
+        mkdir -p "$cache/kernel-source"
+        mv "$work"/x/usr/src/linux-source-*.tar.xz "$cache/kernel-source/"
+        rm -rf "$work"
+        found=$(find "$cache/kernel-source" -name 'linux-source-*.tar.xz' | sort -V | tail -n 1)
+    fi
+    echo "$found"
+}
+
+# Every line of the wanted config must hold, but for options that this source does not know.
+check_config() {
+    local tree=$1 config=$2 line name
+    while read -r line; do
+        case $line in
+            CONFIG_*) name=${line%%=*} ;;
+            '# CONFIG_'*' is not set') name=${line#\# } name=${name%% *} ;;
+            *) continue ;;
+        esac
+        grep -qxF "$line" "$config" && continue
+        case $line in '#'*) grep -q "^$name=" "$config" || continue ;; esac
+        grep -rqE --include='Kconfig*' "^\s*(menu)?config ${name#CONFIG_}$" "$tree" || continue
+        die "the source's Kconfig did not accept '$line'"
+    done
+}
+
+target=${1:-}
+case $target in
+    uml) arch=um image=linux ;;
+    x86_64) arch=x86_64 image=vmlinux ;;
+    *) die "usage: build.sh uml|x86_64" ;;
+esac
+mkdir -p "$cache"
+exec 9> "$cache/kernel-build.lock"
+flock 9
+
+tarball=$(source_tarball)
+key=$({ sha256sum < "$tarball"; cat "$here/common.config" "$here/$target.config" "$here"/patches/*.patch "$here/build.sh"
+        gcc --version; } | sha256sum | cut -c1-20)
+out=$cache/kernels/$target-$key
+if [ ! -f "$out/$image" ]; then
+    say "building $target from $(basename "$tarball")"
+    started=$SECONDS
+    work=$(mktemp -d "$cache/build-XXXXXX")
+    trap 'rm -rf "$work"' EXIT
+    tar -xf "$tarball" -C "$work" --strip-components=1 --exclude='*/Documentation/*' --exclude='*/tools/testing/*'
+    for patch in "$here"/patches/*.patch; do patch -s -d "$work" -p1 < "$patch" >&2; done
+    cat "$here/common.config" "$here/$target.config" > "$work/wanted.config"
+    build() {
+        make -s -C "$work" ARCH=$arch KBUILD_BUILD_USER=boxlite KBUILD_BUILD_HOST=boxlite \
+            KBUILD_BUILD_TIMESTAMP=1970-01-01 "$@" > "$work/build.log" 2>&1 || { tail -n 30 "$work/build.log" >&2; die "make $* failed"; }
+    }
+    build KCONFIG_ALLCONFIG="$work/wanted.config" allnoconfig
+    check_config "$work" "$work/.config" < "$work/wanted.config"
+    build -j"$(nproc)" "$image"
+    mkdir -p "$out"
+    strip --strip-all -o "$out/$image.new" "$work/$image"
+    cp "$work/.config" "$out/config"
+    make -s -C "$work" ARCH=$arch kernelrelease > "$out/release" 2>/dev/null
+    mv "$out/$image.new" "$out/$image"
+    say "built in $((SECONDS - started)) s"
+fi
+echo "$out/$image"

@@ -1,0 +1,60 @@
+// One running machine: a guest kernel with its virtio devices, whatever carries it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/event_loop.h"
+#include "virtio/device.h"
+
+namespace boxlite::engine {
+
+struct MachineConfig {
+    std::string kernel_path;
+    std::string initramfs_path;
+    uint32_t cpus = 1;
+    uint32_t memory_mib = 1024;
+    // Outlive the machine. The guest finds them in this order.
+    std::vector<virtio::Device*> devices;
+    // uml: "seccomp" (fast) or "ptrace" (keeps the boundary between the guest's users and its kernel).
+    std::string user_mode = "seccomp";
+    // True: an error when the host cannot give a part of the machine's confinement.
+    bool strict_jail = false;
+    // The guest kernel's messages, in pieces, on the machine's thread. Bounds what it keeps.
+    std::function<void(base::ByteView)> console;
+};
+
+struct MachineExit {
+    enum class Kind {
+        kPowerOff,  // the guest shut down in order
+        kPanic,     // the guest kernel gave up
+        kKilled,    // ended from outside: kill(), the host's memory limits, an administrator
+    };
+    Kind kind = Kind::kPowerOff;
+    int code = 0;  // of the machine's process
+    int signal = 0;
+};
+
+class Machine {
+  public:
+    virtual ~Machine() = default;  // kills the machine if it still runs
+
+    virtual std::string engine() const = 0;     // "uml", "kvm"
+    virtual std::string isolation() const = 0;  // "software", "hardware"
+    // What confines the machine, and "missing: …" for what this host does not give.
+    virtual std::vector<std::string> jail() const = 0;
+    virtual pid_t pid() const = 0;
+    // Ends the machine at once, as if its power was cut. The exit callback tells when it is over.
+    virtual void kill() = 0;
+};
+
+// Called once, on `loop`'s thread, after the machine is gone and no device will be called again.
+using ExitCallback = std::function<void(MachineExit)>;
+
+// Starts a machine on the `uml` engine. `loop` is the caller's; devices run on threads of the machine.
+Result<std::unique_ptr<Machine>> start_uml(const MachineConfig& config, base::EventLoop& loop,
+                                           ExitCallback on_exit);
+
+}  // namespace boxlite::engine

@@ -1,0 +1,38 @@
+// Starting the kernel process of the uml engine: its command line, its descriptors, its jail.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/process.h"
+#include "virtio/device.h"
+
+namespace boxlite::engine::uml {
+
+struct LaunchPlan {
+    struct Device {
+        base::Fd socket;  // the driver's end
+        virtio::DeviceType type;
+    };
+    base::Fd kernel;
+    base::Fd initramfs;
+    base::Fd console;  // gets the kernel's messages
+    std::vector<Device> devices;
+    uint32_t memory_mib = 0;
+    std::string user_mode;
+    bool strict_jail = false;
+};
+
+struct Launched {
+    base::Process process;
+    std::vector<std::string> jail;
+};
+
+// The kernel's arguments for a plan, argv[0] included. Inherited descriptors are named "@N" (see
+// guest/kernel/patches).
+std::vector<std::string> kernel_arguments(const LaunchPlan& plan);
+
+Result<std::unique_ptr<Launched>> launch(LaunchPlan plan);
+
+}  // namespace boxlite::engine::uml

@@ -1,0 +1,139 @@
+// The `uml` engine: the Linux kernel as a jailed process of its own. Its devices are at the other end of
+// one vhost-user socket each, handed over as inherited descriptors, so the process opens nothing.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "engine/device_thread.h"
+#include "engine/engine.h"
+#include "engine/uml/launch.h"
+#include "virtio/vhost_user/backend.h"
+
+namespace boxlite::engine {
+
+namespace {
+
+class UmlMachine final : public Machine {
+  public:
+    UmlMachine(base::EventLoop& loop, ExitCallback on_exit, std::function<void(base::ByteView)> console)
+        : loop_(loop), on_exit_(std::move(on_exit)), console_(std::move(console)) {}
+
+    ~UmlMachine() override {
+        on_exit_ = nullptr;
+        kill();
+        if (process_) finish();
+    }
+
+    Result<void> start(const MachineConfig& config) {
+        disk_thread_ = TRY(DeviceThread::start("disk"));
+        io_thread_ = TRY(DeviceThread::start("devices"));
+        uml::LaunchPlan plan;
+        plan.kernel = TRY(base::open_file(config.kernel_path, O_RDONLY));
+        plan.initramfs = TRY(base::open_file(config.initramfs_path, O_RDONLY));
+        plan.memory_mib = config.memory_mib;
+        plan.user_mode = config.user_mode;
+        plan.strict_jail = config.strict_jail;
+        for (virtio::Device* device : config.devices) {
+            base::FdPair sockets = TRY(base::make_socketpair(SOCK_STREAM));
+            plan.devices.push_back({std::move(sockets.second), device->type()});
+            TRY(add_backend(*device, std::move(sockets.first)));
+        }
+        base::FdPair output = TRY(base::make_pipe());
+        console_pipe_ = std::move(output.first);
+        TRY(base::set_nonblocking(console_pipe_.get(), true));
+        plan.console = std::move(output.second);
+        launched_ = TRY(uml::launch(std::move(plan)));
+        process_ = &launched_->process;
+        TRY(loop_.watch(process_->pidfd(), EPOLLIN, [this](uint32_t) { finish(); }));
+        return loop_.watch(console_pipe_.get(), EPOLLIN, [this](uint32_t) { read_console(); });
+    }
+
+    std::string engine() const override { return "uml"; }
+    std::string isolation() const override { return "software"; }
+    std::vector<std::string> jail() const override { return launched_->jail; }
+    pid_t pid() const override { return launched_->process.pid(); }
+    void kill() override {
+        if (process_) (void)process_->signal(SIGKILL);
+    }
+
+  private:
+    Result<void> add_backend(virtio::Device& device, base::Fd socket) {
+        DeviceThread& thread = device.type() == virtio::DeviceType::kBlock ? *disk_thread_ : *io_thread_;
+        auto backend = std::make_unique<virtio::vhost_user::Backend>(
+            device, thread.loop(), std::move(socket), [name = device.name()](const std::string& reason) {
+                if (!reason.empty())
+                    base::log_warn("a device's connection was cut", {{"device", name}, {"reason", reason}});
+            });
+        Result<void> started;
+        thread.run([&] { started = backend->start(); });
+        TRY(std::move(started));
+        backends_.push_back(std::move(backend));
+        return {};
+    }
+
+    void read_console() {
+        uint8_t buffer[4096];
+        for (;;) {
+            const ssize_t n = ::read(console_pipe_.get(), buffer, sizeof buffer);
+            if (n > 0) {
+                if (console_) console_({buffer, static_cast<size_t>(n)});
+                continue;
+            }
+            if (n == 0) {
+                loop_.unwatch(console_pipe_.get());
+                console_pipe_.reset();
+            }
+            return;
+        }
+    }
+
+    void finish() {
+        loop_.unwatch(process_->pidfd());
+        const auto status = process_->wait();
+        process_ = nullptr;
+        if (console_pipe_.valid()) {
+            read_console();
+            if (console_pipe_.valid()) loop_.unwatch(console_pipe_.get());
+            console_pipe_.reset();
+        }
+        disk_thread_->stop();
+        io_thread_->stop();
+        backends_.clear();
+        MachineExit exit;
+        if (status.ok()) {
+            exit.code = status->code;
+            exit.signal = status->signal;
+            if (status->signal == SIGABRT || (status->signal == 0 && status->code != 0))
+                exit.kind = MachineExit::Kind::kPanic;
+            else if (status->signal != 0)
+                exit.kind = MachineExit::Kind::kKilled;
+        }
+        if (on_exit_) std::exchange(on_exit_, nullptr)(exit);
+    }
+
+    base::EventLoop& loop_;
+    ExitCallback on_exit_;
+    std::function<void(base::ByteView)> console_;
+    std::unique_ptr<DeviceThread> disk_thread_;
+    std::unique_ptr<DeviceThread> io_thread_;
+    std::vector<std::unique_ptr<virtio::vhost_user::Backend>> backends_;
+    base::Fd console_pipe_;
+    std::unique_ptr<uml::Launched> launched_;
+    base::Process* process_ = nullptr;  // until it is reaped
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Machine>> start_uml(const MachineConfig& config, base::EventLoop& loop,
+                                           ExitCallback on_exit) {
+    auto machine = std::make_unique<UmlMachine>(loop, std::move(on_exit), config.console);
+    TRY(machine->start(config));
+    return std::unique_ptr<Machine>(std::move(machine));
+}
+
+}  // namespace boxlite::engine

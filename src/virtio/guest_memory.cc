@@ -1,0 +1,78 @@
+#include "virtio/guest_memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace boxlite::virtio {
+
+Result<MappedMemory> MappedMemory::map(int fd, uint64_t offset, uint64_t size) {
+    void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
+    if (data == MAP_FAILED)
+        return base::errno_error(ErrorCode::kEngine, "map {} bytes of guest memory", size);
+    ::madvise(data, size, MADV_DONTDUMP);
+    return MappedMemory(static_cast<uint8_t*>(data), size);
+}
+
+MappedMemory& MappedMemory::operator=(MappedMemory&& other) noexcept {
+    if (this != &other) {
+        unmap();
+        data_ = std::exchange(other.data_, nullptr);
+        size_ = std::exchange(other.size_, 0);
+    }
+    return *this;
+}
+
+void MappedMemory::unmap() {
+    if (data_) ::munmap(data_, size_);
+}
+
+Result<std::shared_ptr<const GuestMemory>> GuestMemory::make(std::vector<Region> regions) {
+    std::sort(regions.begin(), regions.end(),
+              [](const Region& a, const Region& b) { return a.guest_address < b.guest_address; });
+    uint64_t end = 0;
+    for (const Region& region : regions) {
+        uint64_t region_end;
+        if (region.guest_address < end ||
+            !base::checked_add<uint64_t>(region.guest_address, region.memory.size(), &region_end))
+            return base::make_error(ErrorCode::kEngine, "guest memory regions overlap or wrap around");
+        end = region_end;
+    }
+    return std::shared_ptr<const GuestMemory>(new GuestMemory(std::move(regions)));
+}
+
+uint8_t* GuestMemory::translate(uint64_t address, uint64_t length) const {
+    for (const Region& region : regions_) {
+        if (address < region.guest_address) return nullptr;
+        const uint64_t offset = address - region.guest_address;
+        if (offset >= region.memory.size()) continue;
+        return length <= region.memory.size() - offset ? region.memory.data() + offset : nullptr;
+    }
+    return nullptr;
+}
+
+bool GuestMemory::read(uint64_t address, std::span<uint8_t> out) const {
+    const uint8_t* from = translate(address, out.size());
+    if (!from) return false;
+    std::memcpy(out.data(), from, out.size());
+    return true;
+}
+
+bool GuestMemory::write(uint64_t address, base::ByteView data) const {
+    uint8_t* to = translate(address, data.size());
+    if (!to) return false;
+    std::memcpy(to, data.data(), data.size());
+    return true;
+}
+
+iovec GuestMemory::range_for_io(uint64_t address, uint64_t length) const {
+    return {translate(address, length), length};
+}
+
+uint8_t* GuestMemory::ring_pointer(uint64_t address, uint64_t length, size_t alignment) const {
+    uint8_t* pointer = translate(address, length);
+    return reinterpret_cast<uintptr_t>(pointer) % alignment == 0 ? pointer : nullptr;
+}
+
+}  // namespace boxlite::virtio
