@@ -23,7 +23,8 @@ struct Inode {
     uint32_t gid = 0;
     uint32_t links = 0;
     uint32_t device = 0;  // as i_block[0], or [1] when the old form cannot hold it
-    Ino parent = 0;       // of a directory
+    Ino parent = 0;       // of a directory, as is its one entry there
+    DirectoryEntry* entry = nullptr;
     bool indexed = false;
     uint64_t size = 0;
     FileTime mtime;

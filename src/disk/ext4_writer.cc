@@ -105,6 +105,9 @@ DirectoryEntry* Ext4Writer::find(Ino directory, std::string_view name) {
     const auto found = entries.find(name);
     return found == entries.end() ? nullptr : &found->second;
 }
+DirectoryEntry* Ext4Writer::entry_of(Ino directory) {
+    return state_->inode(directory).entry;
+}
 const DirectoryEntries& Ext4Writer::entries(Ino directory) const {
     return *state_->inode(directory).entries;
 }
@@ -160,6 +163,7 @@ Result<Ino> Ext4Writer::add_directory(Ino directory, std::string_view name, cons
     Inode& made = state_->inode(ino);
     made.links = 2;
     made.parent = directory;
+    made.entry = find(directory, name);
     made.entries = std::make_unique<DirectoryEntries>();
     ++state_->inode(directory).links;
     return ino;

@@ -73,6 +73,7 @@ class Ext4Writer {
     // nullptr when `directory` has no such name. Valid until the entry is removed. Only the tag may be
     // changed.
     DirectoryEntry* find(Ino directory, std::string_view name);
+    DirectoryEntry* entry_of(Ino directory);  // nullptr for the root
     const DirectoryEntries& entries(Ino directory) const;
     uint32_t mode(Ino ino) const;
     bool is_directory(Ino ino) const;

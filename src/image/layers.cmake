@@ -1,0 +1,5 @@
+pkg_check_modules(LAYER_CODECS REQUIRED IMPORTED_TARGET libisal libzstd)
+boxlite_library(layers SRCS layer_apply.cc layer_decompress.cc layer_root.cc layer_stream.cc layer_tar.cc
+                            layer_tar_pax.cc rootfs.cc
+                DEPS boxlite_image boxlite_ext4 boxlite_base)
+target_link_libraries(boxlite_layers PRIVATE PkgConfig::LAYER_CODECS)
