@@ -58,7 +58,7 @@ struct BoxOptions {
 
     uint32_t cpus = 1;
     uint32_t memory_mib = 1024;
-    uint64_t disk_size_gb = 10;  // sparse: takes what is written
+    uint64_t disk_size_gb = 10;  // of 2^30 bytes; sparse: the host gives what is written
     Isolation isolation = Isolation::kAuto;
     Security security = Security::kStandard;
 

@@ -16,7 +16,7 @@ struct BoxConfig {
     int64_t created_at = 0;  // ns since the epoch
     std::string image;       // as it was asked for
     std::string image_id;    // config digest
-    std::string base;        // chain id of the base under the disk
+    std::string base;        // under the disk; the name of its file
     uint32_t cpus = 1;
     uint32_t memory_mib = 1024;
     uint64_t disk_bytes = 0;

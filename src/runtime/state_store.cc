@@ -21,8 +21,9 @@ constexpr std::array<const char*, kSchemaVersion> kMigrations = {R"sql(
         created_at INTEGER NOT NULL
     ) WITHOUT ROWID;
     CREATE TABLE image_bases (
-        image TEXT PRIMARY KEY,
-        base  TEXT NOT NULL REFERENCES bases (id)
+        image TEXT NOT NULL,
+        base  TEXT NOT NULL REFERENCES bases (id),
+        PRIMARY KEY (image, base)
     ) WITHOUT ROWID;
     CREATE INDEX image_bases_by_base ON image_bases (base);
     CREATE TABLE boxes (
@@ -59,7 +60,9 @@ Result<void> migrate(Database& database, const Home& home) {
 }
 
 Result<BoxRecord> read_record(const Statement& row) {
-    return BoxRecord{TRY(decode_config(row.text(0))), TRY(decode_state(row.text(1)))};
+    BoxConfig config = TRY(decode_config(row.text(0)));
+    BoxState state = TRY(decode_state(row.text(1)));
+    return BoxRecord{std::move(config), std::move(state)};
 }
 
 }  // namespace
@@ -113,8 +116,16 @@ Result<BoxRecord> StateStore::box_by_id(const std::string& id) {
     return std::move(records.front());
 }
 
-bool StateStore::has_box(const std::string& id) {
-    return box_by_id(id).ok();
+Result<bool> StateStore::has_box(const std::string& id) {
+    const std::scoped_lock lock(mutex_);
+    Statement query = TRY(database_.prepare("SELECT 1 FROM boxes WHERE id = ?"));
+    return query.bind(1, id).step();
+}
+
+Result<bool> StateStore::has_name(const std::string& name) {
+    const std::scoped_lock lock(mutex_);
+    Statement query = TRY(database_.prepare("SELECT 1 FROM boxes WHERE name = ?"));
+    return query.bind(1, name).step();
 }
 
 Result<BoxRecord> StateStore::find_box(const std::string& id_or_name) {
@@ -173,16 +184,15 @@ Result<void> StateStore::add_base(const std::string& base, const std::string& im
     Transaction transaction = TRY(Transaction::begin(database_));
     Statement insert = TRY(database_.prepare("INSERT OR IGNORE INTO bases (id, created_at) VALUES (?, ?)"));
     TRY(insert.bind(1, base).bind(2, base::realtime_ns()).run());
-    Statement refer =
-        TRY(database_.prepare("INSERT OR REPLACE INTO image_bases (image, base) VALUES (?, ?)"));
+    Statement refer = TRY(database_.prepare("INSERT OR IGNORE INTO image_bases (image, base) VALUES (?, ?)"));
     TRY(refer.bind(1, image_id).bind(2, base).run());
     return transaction.commit();
 }
 
-Result<bool> StateStore::has_base(const std::string& base) {
+Result<bool> StateStore::has_base(const std::string& base, const std::string& image_id) {
     const std::scoped_lock lock(mutex_);
-    Statement query = TRY(database_.prepare("SELECT 1 FROM bases WHERE id = ?"));
-    return query.bind(1, base).step();
+    Statement query = TRY(database_.prepare("SELECT 1 FROM image_bases WHERE image = ? AND base = ?"));
+    return query.bind(1, image_id).bind(2, base).step();
 }
 
 Result<void> StateStore::release_image(const std::string& image_id) {

@@ -31,7 +31,8 @@ class StateStore {
     // ambiguous prefix.
     Result<BoxRecord> find_box(const std::string& id_or_name);
     Result<BoxRecord> box_by_id(const std::string& id);
-    bool has_box(const std::string& id);
+    Result<bool> has_box(const std::string& id);
+    Result<bool> has_name(const std::string& name);
     // Newest first.
     Result<std::vector<BoxRecord>> boxes();
     Result<std::vector<std::string>> box_ids();
@@ -42,10 +43,11 @@ class StateStore {
     // Names of the boxes made from this image (config digest).
     Result<std::vector<std::string>> boxes_of_image(const std::string& image_id);
 
-    // ---- bases: immutable file systems under boxes' disks, by chain id
+    // ---- bases: immutable file systems under boxes' disks, by the name of their file
 
     Result<void> add_base(const std::string& base, const std::string& image_id);
-    Result<bool> has_base(const std::string& base);
+    // Whether the base is known, and as one that this image needs.
+    Result<bool> has_base(const std::string& base, const std::string& image_id);
     // The image no longer holds on to its base.
     Result<void> release_image(const std::string& image_id);
     // Bases that neither an image nor a box needs are forgotten; returns them. The caller holds the bases

@@ -141,7 +141,7 @@ TEST_F(StateStoreTest, AWriterThatIsKilledLeavesAWholeDatabase) {
         ::kill(pid, SIGKILL);
         ASSERT_EQ(::waitpid(pid, nullptr, 0), pid);
         auto store = open();
-        EXPECT_TRUE(store->has_box(id)) << "a reported box is there";
+        EXPECT_TRUE(*store->has_box(id)) << "a reported box is there";
         ASSERT_TRUE(store->boxes().ok());
     }
 }
@@ -150,6 +150,8 @@ TEST_F(StateStoreTest, ABaseIsUnusedWhenNoImageAndNoBoxNeedsIt) {
     auto store = open();
     ASSERT_TRUE(store->add_base("sha256:base", "sha256:image").ok());
     ASSERT_TRUE(store->add_base("sha256:base", "sha256:second-name-of-the-same-layers").ok());
+    EXPECT_TRUE(*store->has_base("sha256:base", "sha256:image"));
+    EXPECT_FALSE(*store->has_base("sha256:base", "sha256:other"));
     ASSERT_TRUE(store->add_box(record("aaaaaaaaaaaa", "a"), false).ok());
     ASSERT_TRUE(store->release_image("sha256:image").ok());
     EXPECT_TRUE(store->take_unused_bases()->empty());
@@ -158,7 +160,7 @@ TEST_F(StateStoreTest, ABaseIsUnusedWhenNoImageAndNoBoxNeedsIt) {
     EXPECT_TRUE(*store->remove_box("aaaaaaaaaaaa"));
     EXPECT_FALSE(*store->remove_box("aaaaaaaaaaaa"));
     EXPECT_EQ(*store->take_unused_bases(), std::vector<std::string>{"sha256:base"});
-    EXPECT_FALSE(*store->has_base("sha256:base"));
+    EXPECT_FALSE(*store->has_base("sha256:base", "sha256:image"));
 }
 
 TEST_F(StateStoreTest, ABoxWithoutItsBaseIsRefused) {

@@ -1,0 +1,77 @@
+#include "boxlite/box.h"
+
+#include "base/file.h"
+#include "runtime/box_impl.h"
+#include "runtime/copy.h"
+#include "runtime/execution_impl.h"
+#include "runtime/logs.h"
+
+namespace boxlite {
+
+const std::string& Box::id() const {
+    return impl_->config.id;
+}
+const std::string& Box::name() const {
+    return impl_->config.name;
+}
+
+Result<BoxInfo> Box::info() const {
+    RuntimeImpl& runtime = *impl_->runtime;
+    const auto observation = TRY(runtime::observe(runtime, TRY(runtime.state->box_by_id(impl_->config.id))));
+    return runtime::describe(runtime, observation);
+}
+
+Result<void> Box::start(const StartOptions& options) {
+    TRY(runtime::start_box(*impl_, options));
+    return {};
+}
+
+Result<void> Box::stop(const StopOptions& options) {
+    return runtime::stop_box(*impl_, options);
+}
+
+Result<void> Box::restart(const StopOptions& options) {
+    TRY(stop(options));
+    return start();
+}
+
+Result<Execution> Box::exec(const Command& command) {
+    return runtime::start_execution(impl_, command);
+}
+
+Result<Execution> Box::attach(bool from_beginning) {
+    return runtime::attach_main(impl_, from_beginning);
+}
+
+Result<ExitStatus> Box::wait() {
+    std::optional<ExitStatus> main_exit;
+    if (auto connection = runtime::connect_supervisor(impl_->folder); connection.ok()) {
+        if (impl_->config.is_job()) {
+            // Asked for now, because a box that removes itself leaves no record to read.
+            v1::ExecutionId id;
+            id.set_id(std::string(runtime::kMainExecution));
+            auto status = connection->client.call<v1::ExitStatus>(runtime::kExecutionService, "Wait", id);
+            if (status.ok()) main_exit = runtime::from_wire(*status);
+        }
+        TRY(runtime::wait_for_end(*connection));
+    }
+    if (main_exit) return *main_exit;
+    const BoxInfo now = TRY(info());
+    return ExitStatus{.code = now.exit_code.value_or(0)};
+}
+
+Result<void> Box::logs(const LogOptions& options, const std::function<bool(const LogEntry&)>& sink) {
+    return runtime::read_logs(*impl_, options, sink);
+}
+
+Result<CopyStats> Box::copy_into(const std::string& host_path, const std::string& box_path,
+                                 const CopyOptions& options) {
+    return runtime::copy_into(*impl_, host_path, box_path, options);
+}
+
+Result<CopyStats> Box::copy_out(const std::string& box_path, const std::string& host_path,
+                                const CopyOptions& options) {
+    return runtime::copy_out(*impl_, box_path, host_path, options);
+}
+
+}  // namespace boxlite

@@ -1,0 +1,60 @@
+// What a Box handle refers to. The box itself is its record, its folder and its supervisor; nothing here is
+// more than a way to find them.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "boxlite/box.h"
+#include "runtime/runtime_impl.h"
+#include "runtime/supervisor.h"
+
+namespace boxlite {
+
+class BoxImpl {
+  public:
+    BoxImpl(std::shared_ptr<RuntimeImpl> owner, runtime::BoxConfig box_config)
+        : runtime(std::move(owner)), config(std::move(box_config)), folder(runtime->home.box(config.id)) {}
+
+    const std::shared_ptr<RuntimeImpl> runtime;
+    const runtime::BoxConfig config;
+    const runtime::BoxFolder folder;
+};
+
+namespace runtime {
+
+// What is true of a box now.
+struct Observation {
+    BoxRecord record;                       // as corrected
+    std::optional<v1::BoxStatus> answered;  // by its supervisor
+};
+
+// Asks the supervisor, or corrects the record of a box whose supervisor is gone. kNotFound when the box is,
+// also because it was one to be removed when it stops.
+Result<Observation> observe(RuntimeImpl& runtime, BoxRecord record);
+
+// Records how a box's last run ended. The caller holds the change lock and the supervisor is gone.
+Result<void> settle(RuntimeImpl& runtime, BoxRecord& record);
+
+BoxInfo describe(const RuntimeImpl& runtime, const Observation& observation);
+
+// A connection to the box's running supervisor; kStopped, with the way out, when there is none.
+Result<Connection> running(const BoxImpl& box);
+
+// Starts the box when it is not running, unless it is a job: its program runs when a caller asks for just
+// that. Returns a connection to a box that is ready.
+Result<Connection> running_or_started(const BoxImpl& box);
+
+// Returns whether this call started it.
+Result<bool> start_box(const BoxImpl& box, const StartOptions& options);
+Result<void> stop_box(const BoxImpl& box, const StopOptions& options);
+Result<void> remove_box(RuntimeImpl& runtime, const BoxConfig& config, bool force);
+
+// Removes folders without a record: of a creation or removal that was cut short.
+void collect_stale_folders(RuntimeImpl& runtime);
+// Removes bases that nothing needs any more.
+void collect_unused_bases(RuntimeImpl& runtime);
+
+}  // namespace runtime
+}  // namespace boxlite

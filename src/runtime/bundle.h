@@ -1,0 +1,19 @@
+// Files that travel inside the executable: the supervisor, the guest kernel, the agent and the base image.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace boxlite::runtime {
+
+struct BundledFile {
+    std::string_view name;
+    std::string_view content;
+    std::string_view sha256;  // of the content, lower-case hex
+    bool executable = false;
+};
+
+// What this build carries; empty for a build that is run from its tree or installed with its files beside it.
+std::span<const BundledFile> bundled_files();
+
+}  // namespace boxlite::runtime

@@ -1,0 +1,61 @@
+// What crashes leave behind, and what nothing needs any more.
+#include <dirent.h>
+
+#include <set>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "runtime/bases.h"
+#include "runtime/box_impl.h"
+
+namespace boxlite::runtime {
+
+namespace {
+
+std::vector<std::string> folders_in(const std::string& path) {
+    std::vector<std::string> names;
+    DIR* dir = ::opendir(path.c_str());
+    if (!dir) return names;
+    while (const dirent* entry = ::readdir(dir))
+        if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+    ::closedir(dir);
+    return names;
+}
+
+}  // namespace
+
+void collect_stale_folders(RuntimeImpl& runtime) {
+    // Whoever creates a box shares this lock from before the folder is there until the record is.
+    const auto lock = base::FileLock::try_acquire(runtime.home.boxes_lock());
+    if (!lock.ok()) return;
+    const std::vector<std::string> folders = folders_in(runtime.home.boxes());
+    const auto known = runtime.state->box_ids();
+    if (!known.ok()) return;
+    const std::set<std::string> recorded(known->begin(), known->end());
+    for (const std::string& id : folders) {
+        if (recorded.contains(id)) continue;
+        const BoxFolder folder = runtime.home.box(id);
+        const auto alive = supervisor_exists(folder);
+        if (!alive.ok() || *alive) continue;
+        base::log_info("stale folder removed", {{"box", id}});
+        (void)base::remove_tree(folder.path);
+    }
+}
+
+void collect_unused_bases(RuntimeImpl& runtime) {
+    const auto lock = base::FileLock::try_acquire(runtime.home.bases_lock());
+    if (!lock.ok()) return;  // a box is being made; the next removal collects
+    const auto unused = runtime.state->take_unused_bases();
+    if (!unused.ok()) {
+        base::log_warn("bases not collected", {{"error", unused.error().message}});
+        return;
+    }
+    for (const std::string& id : *unused) {
+        base::log_info("base removed", {{"base", id}});
+        (void)base::remove_tree(base_path(runtime.home, id));
+        // Builders share the bases lock, so nobody waits on this one.
+        (void)base::remove_tree(base_lock_path(runtime.home, id));
+    }
+}
+
+}  // namespace boxlite::runtime

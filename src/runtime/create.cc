@@ -1,0 +1,116 @@
+#include "runtime/create.h"
+
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/log.h"
+#include "disk/qcow2.h"
+#include "runtime/bases.h"
+#include "runtime/names.h"
+#include "runtime/process_settings.h"
+
+namespace boxlite::runtime {
+
+namespace {
+
+constexpr uint32_t kMaxCpus = 255;
+constexpr uint32_t kLeastMemoryMib = 64;
+constexpr uint64_t kMaxDiskGb = uint64_t{16} << 10;
+constexpr int kNameAttempts = 20;
+
+Result<void> check_options(const BoxOptions& options) {
+    if (!options.name.empty()) TRY(check_name(options.name));
+    if (options.cpus < 1 || options.cpus > kMaxCpus)
+        return base::make_error(ErrorCode::kInvalidArgument, "a box has 1 to {} CPUs, not {}", kMaxCpus,
+                                options.cpus);
+    if (options.memory_mib < kLeastMemoryMib)
+        return base::make_error(ErrorCode::kInvalidArgument,
+                                "{} MiB of memory are too few: a box needs {} MiB", options.memory_mib,
+                                kLeastMemoryMib);
+    if (options.disk_size_gb < 1 || options.disk_size_gb > kMaxDiskGb)
+        return base::make_error(ErrorCode::kInvalidArgument, "a box's disk has 1 to {} GB, not {}",
+                                kMaxDiskGb, options.disk_size_gb);
+    if (options.isolation == Isolation::kHardware)
+        return base::make_error(
+            ErrorCode::kUnsupportedEngine,
+            "hardware isolation was asked for, and this build has no engine that gives it; use "
+            "software isolation");
+    return {};
+}
+
+Result<BoxConfig> make_config(const BoxOptions& options, const PreparedImage& image) {
+    BoxConfig config;
+    config.id = base::random_id();
+    config.created_at = base::realtime_ns();
+    config.image = options.image;
+    config.image_id = image.stored.image.config_descriptor.digest.to_string();
+    config.base = image.base;
+    config.cpus = options.cpus;
+    config.memory_mib = options.memory_mib;
+    config.disk_bytes = options.disk_size_gb << 30;
+    config.engine = "uml";
+    config.isolation = "software";
+    config.strict = options.security == Security::kStrict;
+    config.hostname = options.hostname.empty() ? config.id : options.hostname;
+    config.cap_add = TRY(normalize_capabilities(options.cap_add));
+    config.cap_drop = TRY(normalize_capabilities(options.cap_drop));
+    config.privileged = options.privileged;
+    config.detach = options.detach;
+    config.auto_remove = options.auto_remove;
+    TRY(apply_image(image.stored.image.config, options, config));
+    return config;
+}
+
+Result<void> make_disk(const Home& home, const BoxConfig& config) {
+    const std::string base = base_path(home, config.base);
+    disk::Qcow2CreateOptions options;
+    options.virtual_size = config.disk_bytes;
+    // Relative, so that a home directory can be moved.
+    options.backing =
+        disk::Backing{"../../bases" + base.substr(home.bases().size()), disk::ImageFormat::kRaw};
+    options.durable = !config.auto_remove;
+    return disk::Qcow2::create(home.box(config.id).disk(), options);
+}
+
+// The record is what makes the box exist.
+Result<BoxConfig> record_box(StateStore& state, BoxConfig config, const std::string& wanted_name) {
+    for (int attempt = 0;; ++attempt) {
+        config.name = wanted_name.empty() ? make_name(attempt) : wanted_name;
+        const auto added = state.add_box({config, {}}, !config.auto_remove);
+        if (added.ok()) return config;
+        const bool again = wanted_name.empty() && added.error().code == ErrorCode::kAlreadyExists;
+        if (!again || attempt == kNameAttempts) return added.error();
+    }
+}
+
+}  // namespace
+
+Result<BoxConfig> create_box(RuntimeImpl& runtime, const BoxOptions& options, const ProgressSink& progress) {
+    TRY(check_options(options));
+    // Before the image is fetched: a name that is taken should not cost a download.
+    if (!options.name.empty() && TRY(runtime.state->has_name(options.name)))
+        return base::make_error(ErrorCode::kAlreadyExists,
+                                "a box named '{}' exists; remove it first or choose another name",
+                                options.name);
+    const PreparedImage image =
+        TRY(prepare_image(runtime, options.image, options.pull, options.disk_size_gb, progress));
+    BoxConfig config = TRY(make_config(options, image));
+
+    collect_stale_folders(runtime);
+    const base::FileLock creating = TRY(base::FileLock::acquire_shared(runtime.home.boxes_lock()));
+    const BoxFolder folder = runtime.home.box(config.id);
+    auto recorded = [&]() -> Result<BoxConfig> {
+        TRY(base::make_directories(folder.logs(), 0700));
+        TRY_CONTEXT(make_disk(runtime.home, config), "make the disk of a new box");
+        if (!config.auto_remove) TRY(base::sync_directory(runtime.home.boxes()));
+        return record_box(*runtime.state, config, options.name);
+    }();
+    if (!recorded.ok()) {
+        (void)base::remove_tree(folder.path);
+        return recorded;
+    }
+    base::log_info("box created",
+                   {{"box", recorded->id}, {"name", recorded->name}, {"image", recorded->image}});
+    return recorded;
+}
+
+}  // namespace boxlite::runtime

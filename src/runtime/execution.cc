@@ -1,0 +1,202 @@
+#include "boxlite/execution.h"
+
+#include <signal.h>
+
+#include <algorithm>
+
+#include "base/id.h"
+#include "base/log.h"
+#include "runtime/execution_impl.h"
+#include "runtime/process_settings.h"
+#include "runtime/specs.h"
+
+namespace boxlite {
+
+using runtime::kBoxService;
+using runtime::kExecutionService;
+using runtime::kMainExecution;
+
+namespace {
+
+constexpr std::chrono::milliseconds kCloseBudget{2'000};
+// Larger writes go in pieces, so that one call's memory is bounded on both sides.
+constexpr size_t kWriteChunk = size_t{256} << 10;
+
+}  // namespace
+
+ExecutionImpl::ExecutionImpl(std::shared_ptr<const BoxImpl> box, std::string id, rpc::Client client)
+    : box_(std::move(box)), id_(std::move(id)) {
+    control_.client.emplace(std::move(client));
+}
+
+ExecutionImpl::~ExecutionImpl() {
+    if (is_main()) return;
+    v1::ExecutionId id;
+    id.set_id(id_);
+    if (control_.client && control_.client->connected())
+        (void)control_.client->call<v1::Empty>(kExecutionService, "Close", id, kCloseBudget);
+}
+
+void ExecutionImpl::start_reading_at(uint64_t offset) {
+    for (LogCursor& cursor : cursors_) cursor.offset = offset;
+}
+
+template <typename Response>
+Result<Response> ExecutionImpl::call(Lane& lane, std::string_view method,
+                                     const google::protobuf::MessageLite& request) {
+    if (!lane.client || !lane.client->connected())
+        lane.client.emplace(TRY(runtime::connect_client(box_->folder)));
+    return lane.client->call<Response>(method == "ReadLog" ? kBoxService : kExecutionService, method,
+                                       request);
+}
+
+Result<std::string> ExecutionImpl::read(Stream stream, size_t max_bytes) {
+    const auto index = static_cast<size_t>(stream);
+    Lane& lane = output_[index];
+    const std::scoped_lock lock(lane.mutex);
+    max_bytes = std::clamp<size_t>(max_bytes, 1, Execution::kMaxChunk);
+    if (is_main()) return read_log(lane, cursors_[index], stream, max_bytes);
+    return read_exec(lane, stream, max_bytes);
+}
+
+Result<std::string> ExecutionImpl::read_exec(Lane& lane, Stream stream, size_t max_bytes) {
+    v1::ReadRequest request;
+    request.set_id(id_);
+    request.set_stream(stream == Stream::kStderr ? v1::STDERR : v1::STDOUT);
+    request.set_max_bytes(static_cast<uint32_t>(max_bytes));
+    auto response = TRY(call<v1::ReadResponse>(lane, "Read", request));
+    return std::move(*response.mutable_data());
+}
+
+Result<std::string> ExecutionImpl::read_log(Lane& lane, LogCursor& cursor, Stream stream, size_t max_bytes) {
+    const v1::Stream wanted = stream == Stream::kStderr ? v1::STDERR : v1::STDOUT;
+    while (cursor.pending.empty() && !cursor.ended) {
+        v1::ReadLogRequest request;
+        request.set_offset(cursor.offset);
+        request.set_max_bytes(static_cast<uint32_t>(std::max<size_t>(max_bytes, size_t{64} << 10)));
+        request.set_follow(true);
+        auto response = TRY(call<v1::ReadLogResponse>(lane, "ReadLog", request));
+        for (const v1::LogChunk& chunk : response.chunks())
+            if (chunk.stream() == wanted) cursor.pending += chunk.data();
+        cursor.offset = response.next_offset();
+        cursor.ended = response.eof();
+    }
+    std::string data = cursor.pending.substr(0, max_bytes);
+    cursor.pending.erase(0, data.size());
+    return data;
+}
+
+Result<void> ExecutionImpl::write(std::string_view data, bool close) {
+    const std::scoped_lock lock(input_.mutex);
+    v1::WriteRequest request;
+    request.set_id(id_);
+    while (!data.empty() || close) {
+        const std::string_view piece = data.substr(0, kWriteChunk);
+        data.remove_prefix(piece.size());
+        request.set_data(std::string(piece));
+        request.set_close(close && data.empty());
+        TRY(call<v1::Empty>(input_, "Write", request));
+        if (data.empty()) break;
+    }
+    return {};
+}
+
+Result<ExitStatus> ExecutionImpl::wait() {
+    const std::scoped_lock lock(wait_.mutex);
+    if (exit_) return *exit_;
+    v1::ExecutionId id;
+    id.set_id(id_);
+    auto status = call<v1::ExitStatus>(wait_, "Wait", id);
+    if (!status.ok()) {
+        if (status.error().code == ErrorCode::kPortal)
+            return base::make_error(ErrorCode::kStopped, "box '{}' ended before the program did",
+                                    box_->config.name);
+        return std::move(status).error();
+    }
+    exit_ = runtime::from_wire(*status);
+    return *exit_;
+}
+
+Result<void> ExecutionImpl::signal(int number) {
+    const std::scoped_lock lock(control_.mutex);
+    v1::SignalRequest request;
+    request.set_id(id_);
+    request.set_signal(number);
+    TRY(call<v1::Empty>(control_, "Signal", request));
+    return {};
+}
+
+Result<void> ExecutionImpl::resize(TerminalSize size) {
+    const std::scoped_lock lock(control_.mutex);
+    v1::ResizeRequest request;
+    request.set_id(id_);
+    request.mutable_tty()->set_rows(size.rows);
+    request.mutable_tty()->set_cols(size.cols);
+    TRY(call<v1::Empty>(control_, "Resize", request));
+    return {};
+}
+
+const std::string& Execution::id() const {
+    return impl_->id();
+}
+Result<std::string> Execution::read(Stream stream, size_t max_bytes) {
+    return impl_->read(stream, max_bytes);
+}
+Result<void> Execution::write(std::string_view data) {
+    return impl_->write(data, false);
+}
+Result<void> Execution::close_stdin() {
+    return impl_->write({}, true);
+}
+Result<ExitStatus> Execution::wait() {
+    return impl_->wait();
+}
+Result<void> Execution::signal(int number) {
+    return impl_->signal(number);
+}
+Result<void> Execution::kill() {
+    return impl_->signal(SIGKILL);
+}
+Result<void> Execution::resize(TerminalSize size) {
+    return impl_->resize(size);
+}
+
+namespace runtime {
+
+ExitStatus from_wire(const v1::ExitStatus& status) {
+    return {status.code(), status.signal(), status.timed_out(), status.oom_killed()};
+}
+
+Result<Execution> start_execution(std::shared_ptr<const BoxImpl> box, const Command& command) {
+    if (command.argv.empty() || command.argv.front().empty())
+        return base::make_error(ErrorCode::kInvalidArgument, "no program to run in box '{}'",
+                                box->config.name);
+    TRY(check_environment(command.env));
+    Connection connection = TRY(running_or_started(*box));
+    v1::StartRequest request;
+    request.set_id(base::random_id(16));
+    *request.mutable_process() = exec_process(box->config, command);
+    TRY(connection.client.call<v1::StartResponse>(kExecutionService, "Start", request));
+    return Execution(
+        std::make_shared<ExecutionImpl>(std::move(box), request.id(), std::move(connection.client)));
+}
+
+Result<Execution> attach_main(std::shared_ptr<const BoxImpl> box, bool from_beginning) {
+    if (!box->config.is_job())
+        return base::make_error(ErrorCode::kInvalidState,
+                                "box '{}' has no main process to attach to; use exec", box->config.name);
+    Connection connection = TRY(running(*box));
+    auto execution =
+        std::make_shared<ExecutionImpl>(box, std::string(kMainExecution), std::move(connection.client));
+    if (!from_beginning) {
+        rpc::Client client = TRY(connect_client(box->folder));
+        v1::ReadLogRequest request;
+        request.set_offset(UINT64_MAX);
+        const auto end = TRY(client.call<v1::ReadLogResponse>(kBoxService, "ReadLog", request));
+        execution->start_reading_at(end.next_offset());
+    }
+    return Execution(std::move(execution));
+}
+
+}  // namespace runtime
+}  // namespace boxlite

@@ -1,0 +1,70 @@
+// What an Execution handle refers to: connections to the box's supervisor, one for each thing that may block,
+// so that no call waits for another.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "boxlite/execution.h"
+#include "runtime/box_impl.h"
+
+namespace boxlite {
+
+class ExecutionImpl {
+  public:
+    // An exec that has been started over `client`, or the main process (kMainExecution).
+    ExecutionImpl(std::shared_ptr<const BoxImpl> box, std::string id, rpc::Client client);
+    ~ExecutionImpl();
+
+    const std::string& id() const { return id_; }
+
+    // Only for the main process: where in its output reading starts.
+    void start_reading_at(uint64_t offset);
+
+    Result<std::string> read(Stream stream, size_t max_bytes);
+    Result<void> write(std::string_view data, bool close);
+    Result<ExitStatus> wait();
+    Result<void> signal(int number);
+    Result<void> resize(TerminalSize size);
+
+  private:
+    struct Lane {
+        std::mutex mutex;
+        std::optional<rpc::Client> client;  // connected when first needed
+    };
+    // The output of the main process is a log that both streams share.
+    struct LogCursor {
+        uint64_t offset = 0;
+        std::string pending;
+        bool ended = false;
+    };
+
+    bool is_main() const { return id_ == runtime::kMainExecution; }
+    template <typename Response>
+    Result<Response> call(Lane& lane, std::string_view method, const google::protobuf::MessageLite& request);
+    Result<std::string> read_exec(Lane& lane, Stream stream, size_t max_bytes);
+    Result<std::string> read_log(Lane& lane, LogCursor& cursor, Stream stream, size_t max_bytes);
+
+    const std::shared_ptr<const BoxImpl> box_;  // keeps the lifeline of a box that is not detached
+    const std::string id_;
+    std::array<Lane, 2> output_;  // by Stream
+    std::array<LogCursor, 2> cursors_;
+    Lane input_;
+    Lane wait_;
+    Lane control_;
+    std::optional<ExitStatus> exit_;  // guarded by wait_.mutex
+};
+
+namespace runtime {
+
+ExitStatus from_wire(const v1::ExitStatus& status);
+
+Result<Execution> start_execution(std::shared_ptr<const BoxImpl> box, const Command& command);
+Result<Execution> attach_main(std::shared_ptr<const BoxImpl> box, bool from_beginning);
+
+}  // namespace runtime
+}  // namespace boxlite

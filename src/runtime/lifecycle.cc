@@ -1,0 +1,202 @@
+// Start, stop and removal of a box. Each holds the box's change lock while the supervisor comes or goes, and
+// none holds it while a guest boots.
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "runtime/box_impl.h"
+#include "runtime/specs.h"
+
+namespace boxlite::runtime {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// From a stop whose grace is over to a machine that is off: syncing a full page cache takes its time.
+constexpr milliseconds kPowerOffBudget{30'000};
+// For a supervisor that was told to stop at once, or was killed.
+constexpr milliseconds kKillBudget{5'000};
+
+Error no_such_box(const BoxConfig& config) {
+    return base::make_error(ErrorCode::kNotFound, "no such box: {}", config.name);
+}
+
+Result<base::FileLock> lock_changes(const BoxConfig& config, const BoxFolder& folder) {
+    if (!base::path_exists(folder.path)) return no_such_box(config);
+    return base::FileLock::acquire(folder.change_lock());
+}
+
+// The launch itself. The caller holds the change lock and no supervisor exists.
+Result<void> launch(const BoxImpl& box, BoxRecord& record, const StartOptions& options) {
+    v1::BoxSpec spec = box_spec(box.config, box.folder, options);
+    spec.set_log_dir(box.runtime->home.logs());
+    spec.set_kernel_path(TRY(box.runtime->assets.uml_kernel()));
+    spec.set_initramfs_path(TRY(box.runtime->assets.initramfs()));
+    const std::string program = TRY(box.runtime->assets.supervisor());
+
+    ::unlink(box.folder.socket().c_str());
+    ::unlink(box.folder.exit_file().c_str());
+    record.state = {
+        .status = BoxStatus::kRunning, .started_at = base::realtime_ns(), .boot_id = TRY(host_boot_id())};
+    // Before the launch: whoever finds the box dead after a crash of ours then corrects the record.
+    TRY(box.runtime->state->set_state(box.config.id, record.state));
+    auto launched = launch_supervisor(program, box.folder, spec);
+    if (!launched.ok()) {
+        record.state.status = BoxStatus::kFailed;
+        record.state.reason = launched.error().message;
+        record.state.finished_at = base::realtime_ns();
+        (void)box.runtime->state->set_state(box.config.id, record.state);
+        return std::move(launched).error().with_context(
+            fmt::format("box '{}' did not start", box.config.name));
+    }
+    box.runtime->children.adopt(box.config.id, std::move(launched).value());
+    return {};
+}
+
+// Waits for the guest. The reason of a boot that failed becomes the box's state.
+Result<void> wait_ready(const BoxImpl& box) {
+    auto client = connect_client(box.folder);
+    auto answer = client.ok() ? client->call<v1::BoxStatus>(kBoxService, "WaitReady", v1::Empty())
+                              : Result<v1::BoxStatus>(std::move(client).error());
+    if (answer.ok()) return {};
+    Error error = std::move(answer).error();
+    const auto lock = lock_changes(box.config, box.folder);
+    if (!lock.ok()) return error;
+    if (wait_until_gone(box.folder, kKillBudget).ok()) {
+        if (const auto record = read_exit_record(box.folder); record && error.code == ErrorCode::kPortal)
+            error = base::make_error(ErrorCode::kEngine, "{}", record->reason);
+        if (auto record = box.runtime->state->box_by_id(box.config.id); record.ok()) {
+            record->state.status = BoxStatus::kFailed;
+            record->state.reason = error.message;
+            record->state.finished_at = base::realtime_ns();
+            (void)box.runtime->state->set_state(box.config.id, record->state);
+        }
+    }
+    return std::move(error).with_context(fmt::format("box '{}' did not start", box.config.name));
+}
+
+bool is_up(Connection& connection) {
+    auto status = connection.client.call<v1::BoxStatus>(kBoxService, "Inspect", v1::Empty(), kKillBudget);
+    return status.ok() && (status->state() == "running" || status->state() == "starting");
+}
+
+void kill_supervisor(const Connection& connection) {
+    ::syscall(SYS_pidfd_send_signal, connection.pidfd.get(), SIGKILL, nullptr, 0);
+}
+
+// The stop signal of an image that wants another than SIGTERM. Returns what is left of the grace.
+milliseconds send_stop_signal(const BoxConfig& config, rpc::Client& client, milliseconds grace) {
+    const auto start = base::Clock::now();
+    v1::SignalRequest request;
+    request.set_id(std::string(kMainExecution));
+    request.set_signal(config.stop_signal);
+    if (!client.call<v1::Empty>(kExecutionService, "Signal", request, kKillBudget).ok()) return grace;
+    v1::ExecutionId id;
+    id.set_id(std::string(kMainExecution));
+    (void)client.call<v1::ExitStatus>(kExecutionService, "Wait", id, grace);
+    const auto used = std::chrono::duration_cast<milliseconds>(base::Clock::now() - start);
+    return std::max(milliseconds(0), grace - used);
+}
+
+// Ends a living supervisor, by force when words do not help.
+Result<void> end_supervisor(const BoxConfig& config, Connection& connection, milliseconds grace) {
+    if (grace.count() > 0 && config.is_job() && config.stop_signal != SIGTERM)
+        grace = send_stop_signal(config, connection.client, grace);
+    v1::StopRequest request;
+    request.set_grace_ms(static_cast<uint32_t>(std::min<int64_t>(grace.count(), UINT32_MAX)));
+    const milliseconds budget = grace + (grace.count() > 0 ? kPowerOffBudget : kKillBudget);
+    const auto stopped = connection.client.call<v1::Empty>(kBoxService, "Stop", request, budget);
+    // A supervisor that is ending anyway closes the connection instead of answering.
+    if (!stopped.ok() && stopped.error().code != ErrorCode::kPortal)
+        base::log_warn("supervisor refused to stop",
+                       {{"box", config.id}, {"error", stopped.error().message}});
+    if (TRY(wait_for_end(connection, kKillBudget))) return {};
+    base::log_warn("supervisor killed", {{"box", config.id}});
+    kill_supervisor(connection);
+    if (TRY(wait_for_end(connection, kKillBudget))) return {};
+    return base::make_error(ErrorCode::kEngine, "box '{}' does not end: process {} survives SIGKILL",
+                            config.name, connection.pid);
+}
+
+}  // namespace
+
+Result<Connection> running(const BoxImpl& box) {
+    auto connection = connect_supervisor(box.folder);
+    if (connection.ok()) return connection;
+    // Tells a removed box from a stopped one, and corrects the record on the way.
+    TRY(observe(*box.runtime, TRY(box.runtime->state->box_by_id(box.config.id))));
+    return base::make_error(ErrorCode::kStopped, "box '{}' is not running; start it with `boxlite start {}`",
+                            box.config.name, box.config.name);
+}
+
+Result<Connection> running_or_started(const BoxImpl& box) {
+    auto connection = connect_supervisor(box.folder);
+    if (connection.ok()) return connection;
+    if (box.config.is_job()) return running(box);
+    TRY(start_box(box, {}));
+    return connect_supervisor(box.folder);
+}
+
+Result<bool> start_box(const BoxImpl& box, const StartOptions& options) {
+    bool started = false;
+    {
+        const base::FileLock lock = TRY(lock_changes(box.config, box.folder));
+        BoxRecord record = TRY(box.runtime->state->box_by_id(box.config.id));
+        auto connection = connect_supervisor(box.folder);
+        if (connection.ok() && !is_up(*connection)) TRY(wait_for_end(*connection, kPowerOffBudget));
+        if (!connection.ok() || TRY(wait_for_end(*connection, milliseconds(0)))) {
+            TRY(wait_until_gone(box.folder, kPowerOffBudget));
+            TRY(launch(box, record, options));
+            started = true;
+        }
+    }
+    TRY(wait_ready(box));
+    return started;
+}
+
+Result<void> stop_box(const BoxImpl& box, const StopOptions& options) {
+    const base::FileLock lock = TRY(lock_changes(box.config, box.folder));
+    BoxRecord record = TRY(box.runtime->state->box_by_id(box.config.id));
+    if (auto connection = connect_supervisor(box.folder); connection.ok())
+        TRY(end_supervisor(box.config, *connection, options.grace));
+    TRY(wait_until_gone(box.folder, kPowerOffBudget));
+    box.runtime->children.reap();
+    if (record.state.status == BoxStatus::kRunning || record.state.status == BoxStatus::kStopping)
+        TRY(settle(*box.runtime, record));
+    return {};
+}
+
+Result<void> remove_box(RuntimeImpl& runtime, const BoxConfig& config, bool force) {
+    const BoxFolder folder = runtime.home.box(config.id);
+    if (force) {
+        // Before the lock: a stop with a long grace may hold it, and is not worth waiting for now.
+        if (auto connection = connect_supervisor(folder); connection.ok())
+            TRY(end_supervisor(config, *connection, milliseconds(0)));
+    }
+    if (base::path_exists(folder.path)) {
+        const base::FileLock lock = TRY(base::FileLock::acquire(folder.change_lock()));
+        if (auto connection = connect_supervisor(folder); connection.ok()) {
+            if (!force)
+                return base::make_error(ErrorCode::kInvalidState,
+                                        "box '{}' is running; stop it first or remove it with force",
+                                        config.name);
+            TRY(end_supervisor(config, *connection, milliseconds(0)));
+        }
+        TRY(wait_until_gone(folder, kPowerOffBudget));
+        if (!TRY(runtime.state->remove_box(config.id))) return no_such_box(config);
+        TRY(base::remove_tree(folder.path));
+    } else if (!TRY(runtime.state->remove_box(config.id))) {
+        return no_such_box(config);
+    }
+    runtime.children.reap();
+    base::log_info("box removed", {{"box", config.id}, {"name", config.name}});
+    collect_unused_bases(runtime);
+    return {};
+}
+
+}  // namespace boxlite::runtime

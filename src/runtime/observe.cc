@@ -1,0 +1,152 @@
+// The truth about a box: its supervisor's lock and socket first, the database second.
+#include <signal.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "runtime/box_impl.h"
+
+namespace boxlite::runtime {
+
+namespace {
+
+// A supervisor answers Inspect at once in any state; one that does not is stuck.
+constexpr std::chrono::milliseconds kInspectBudget{5'000};
+
+BoxStatus status_from_name(const std::string& name) {
+    if (name == "stopping") return BoxStatus::kStopping;
+    if (name == "stopped") return BoxStatus::kStopped;
+    if (name == "failed") return BoxStatus::kFailed;
+    if (name == "paused") return BoxStatus::kPaused;
+    return BoxStatus::kRunning;
+}
+
+bool claims_to_run(const BoxState& state) {
+    return state.status == BoxStatus::kRunning || state.status == BoxStatus::kStopping ||
+           state.status == BoxStatus::kPaused;
+}
+
+std::string reason_without_record(const BoxState& state) {
+    const auto boot = host_boot_id();
+    if (boot.ok() && !state.boot_id.empty() && state.boot_id != *boot) return "the host was restarted";
+    return "its supervisor was killed";
+}
+
+BoxState state_after_end(const BoxFolder& folder, const BoxState& before) {
+    BoxState after = before;
+    after.status = BoxStatus::kStopped;
+    if (const auto record = read_exit_record(folder)) {
+        after.exit_code = record->shell_code();
+        after.reason = record->reason;
+        after.finished_at = record->finished_at;
+    } else {
+        after.exit_code = 128 + SIGKILL;
+        after.reason = reason_without_record(before);
+        after.finished_at = base::realtime_ns();
+    }
+    return after;
+}
+
+}  // namespace
+
+Result<void> settle(RuntimeImpl& runtime, BoxRecord& record) {
+    record.state = state_after_end(runtime.home.box(record.config.id), record.state);
+    base::log_info("box ended", {{"box", record.config.id}, {"reason", record.state.reason}});
+    return runtime.state->set_state(record.config.id, record.state);
+}
+
+namespace {
+
+// For a box that nobody answers for but whose record says that it runs.
+Result<void> correct(RuntimeImpl& runtime, BoxRecord& record) {
+    const BoxFolder folder = runtime.home.box(record.config.id);
+    bool remove = false;
+    {
+        auto lock = base::FileLock::try_acquire(folder.change_lock());
+        // Somebody is starting or stopping it this very moment: the record is theirs.
+        if (!lock.ok() && lock.error().code == ErrorCode::kInvalidState) return {};
+        record = TRY(runtime.state->box_by_id(record.config.id));
+        if (!claims_to_run(record.state)) return {};
+        TRY(std::move(lock));
+        if (TRY(supervisor_exists(folder))) {
+            record.state.status = BoxStatus::kStopping;
+            return {};
+        }
+        TRY(settle(runtime, record));
+        remove = record.config.auto_remove;
+    }
+    if (!remove) return {};
+    TRY(remove_box(runtime, record.config, true));
+    return base::make_error(ErrorCode::kNotFound, "no such box: {} (it was to be removed when it stops)",
+                            record.config.name);
+}
+
+}  // namespace
+
+Result<Observation> observe(RuntimeImpl& runtime, BoxRecord record) {
+    runtime.children.reap();
+    Observation observation{std::move(record), std::nullopt};
+    auto client = connect_client(runtime.home.box(observation.record.config.id));
+    if (client.ok()) {
+        auto answer = client->call<v1::BoxStatus>(kBoxService, "Inspect", v1::Empty(), kInspectBudget);
+        if (answer.ok()) {
+            observation.record.state.status = status_from_name(answer->state());
+            observation.answered = std::move(answer).value();
+            return observation;
+        }
+    }
+    if (claims_to_run(observation.record.state)) TRY(correct(runtime, observation.record));
+    return observation;
+}
+
+BoxInfo describe(const RuntimeImpl& runtime, const Observation& observation) {
+    const BoxConfig& config = observation.record.config;
+    const BoxState& state = observation.record.state;
+    BoxInfo info;
+    info.id = config.id;
+    info.name = config.name;
+    info.image = config.image;
+    info.image_digest = config.image_id;
+    info.status = state.status;
+    info.created_at = config.created_at;
+    info.started_at = state.started_at;
+    info.finished_at = state.finished_at;
+    info.exit_code = state.exit_code;
+    info.reason = state.reason;
+    info.cpus = config.cpus;
+    info.memory_bytes = uint64_t{config.memory_mib} << 20;
+    info.disk_bytes = config.disk_bytes;
+    info.engine = config.engine;
+    info.isolation = config.isolation;
+    info.command = config.argv;
+    for (const std::string& entry : config.env) {
+        const size_t equals = entry.find('=');
+        info.env.emplace_back(entry.substr(0, equals),
+                              equals == std::string::npos ? "" : entry.substr(equals + 1));
+    }
+    info.working_dir = config.working_dir;
+    info.user = config.user;
+    info.hostname = config.hostname;
+    info.tty = config.tty;
+    info.stdin_open = config.stdin_open;
+    info.auto_remove = config.auto_remove;
+    info.detach = config.detach;
+    info.privileged = config.privileged;
+    info.folder = runtime.home.box(config.id).path;
+    if (!observation.answered) return info;
+    const v1::BoxStatus& live = *observation.answered;
+    info.pid = live.shim_pid();
+    info.kernel = live.kernel();
+    info.boot_ms = live.boot_ms();
+    info.jail.assign(live.jail().begin(), live.jail().end());
+    if (!live.engine().empty()) info.engine = live.engine();
+    if (!live.isolation().empty()) info.isolation = live.isolation();
+    if (live.started_at_ns() > 0) info.started_at = live.started_at_ns();
+    if (!live.failure().empty()) info.reason = live.failure();
+    if (live.has_main_exit())
+        info.exit_code =
+            live.main_exit().signal() ? 128 + live.main_exit().signal() : live.main_exit().code();
+    return info;
+}
+
+}  // namespace boxlite::runtime
