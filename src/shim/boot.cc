@@ -1,0 +1,168 @@
+// From a specification to a running guest.
+#include <sys/epoll.h>
+
+#include "base/id.h"
+#include "base/log.h"
+#include "disk/qcow2.h"
+#include "shim/supervisor.h"
+
+namespace boxlite::shim {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr uint32_t kAgentPort = 2695;
+constexpr size_t kEntropyBytes = 64;
+constexpr char kDiskSerial[] = "boxlite-root";
+// A kernel that neither ends nor lets its agent speak for so long will not. One that ends is known at once.
+constexpr milliseconds kAgentBudget{20'000};
+// The guest may have to replay a journal or grow a file system.
+constexpr milliseconds kSetupBudget{60'000};
+
+}  // namespace
+
+Result<std::unique_ptr<Supervisor>> Supervisor::start(base::EventLoop& loop, v1::BoxSpec spec,
+                                                      base::Fd lifeline) {
+    std::unique_ptr<Supervisor> self(new Supervisor(loop, std::move(spec), std::move(lifeline)));
+    TRY(self->boot());
+    return self;
+}
+
+Supervisor::~Supervisor() = default;
+
+Result<void> Supervisor::boot() {
+    boot_began_ = base::Clock::now();
+    started_at_ns_ = base::realtime_ns();
+    const std::string& dir = spec_.box_dir();
+    lock_.emplace(TRY(base::FileLock::try_acquire(dir + "/lock")));
+    console_.emplace(TRY(ConsoleLog::create(dir + "/logs/console.log")));
+    output_ = std::make_unique<MainOutput>(TRY(OutputLog::create(dir + "/logs/output.log")));
+    TRY(open_disk());
+    TRY(start_machine());
+    TRY(listen());
+    if (!spec_.detach()) {
+        TRY(loop_.watch(lifeline_.get(), EPOLLIN | EPOLLRDHUP, [this](uint32_t) {
+            loop_.unwatch(lifeline_.get());
+            stop(2000, "the process that started the box has ended");
+        }));
+    }
+    boot_timer_ = loop_.after(kAgentBudget, [this] {
+        fail_boot(base::make_error(ErrorCode::kEngine,
+                                   "the guest kernel did not reach its agent in {} s; its last words: {}",
+                                   kAgentBudget.count() / 1000, console_->last_lines()));
+    });
+    return {};
+}
+
+Result<void> Supervisor::open_disk() {
+    const std::string path = spec_.box_dir() + "/disk.qcow2";
+    auto disk = TRY(disk::Qcow2::open(path, {.backing_dirs = {spec_.box_dir() + "/../../bases"}}));
+    if (spec_.disk_bytes() > disk->size()) TRY(disk->grow(spec_.disk_bytes()));
+    disk_ = std::make_unique<virtio::Block>(std::move(disk), kDiskSerial);
+    return {};
+}
+
+Result<void> Supervisor::start_machine() {
+    vsock_.listen(kAgentPort, [this](base::Fd stream) {
+        // On the device's thread: the supervisor's own takes over.
+        loop_.post([this, stream = std::make_shared<base::Fd>(std::move(stream))] {
+            agent_connected(std::move(*stream));
+        });
+    });
+    engine::MachineConfig config;
+    config.kernel_path = spec_.kernel_path();
+    config.initramfs_path = spec_.initramfs_path();
+    config.cpus = spec_.cpus();
+    config.memory_mib = spec_.memory_mib();
+    config.devices = {&vsock_, disk_.get(), &rng_};
+    config.user_mode = spec_.user_mode();
+    config.strict_jail = spec_.strict_jail();
+    config.console = [this](base::ByteView text) { console_->append(text); };
+    machine_ =
+        TRY(engine::start_uml(config, loop_, [this](engine::MachineExit exit) { machine_ended(exit); }));
+    return {};
+}
+
+void Supervisor::agent_connected(base::Fd stream) {
+    if (agent_ || state_ != State::kStarting) return;  // a second caller is not the agent
+    auto channel = rpc::Channel::make(loop_, std::move(stream), nullptr, [this](const Error& reason) {
+        if (state_ == State::kStarting) fail_boot(reason);
+        if (state_ == State::kRunning) {
+            base::log_error("the connection to the agent was lost", {{"error", reason.message}});
+            end_reason_ = "the guest agent was lost: " + reason.message;
+            power_off();
+        }
+    });
+    if (!channel.ok()) return fail_boot(channel.error());
+    agent_ = std::move(channel).value();
+    set_up_guest();
+}
+
+void Supervisor::set_up_guest() {
+    v1::SetupRequest request;
+    request.set_disk_serial(kDiskSerial);
+    request.set_disk_bytes(spec_.disk_bytes());
+    *request.mutable_container() = spec_.container();
+    request.set_realtime_ns(base::realtime_ns());
+    uint8_t entropy[kEntropyBytes];
+    base::random_bytes(entropy);
+    request.set_entropy(entropy, sizeof entropy);
+    request.set_idle_init(!spec_.has_main());
+    agent_->call("boxlite.v1.Guest", "Setup", request, kSetupBudget,
+                 [this](Result<std::string_view> answer) { guest_ready(std::move(answer)); });
+}
+
+void Supervisor::guest_ready(Result<std::string_view> answer) {
+    if (state_ != State::kStarting) return;
+    v1::SetupResponse response;
+    if (!answer.ok())
+        return fail_boot(std::move(answer).error().with_context("the guest could not be set up"));
+    if (!response.ParseFromArray(answer->data(), static_cast<int>(answer->size())))
+        return fail_boot(base::make_error(ErrorCode::kEngine, "the agent's answer to Setup is damaged"));
+    kernel_release_ = response.kernel();
+    if (spec_.has_main()) return start_main();
+    become_running();
+}
+
+void Supervisor::start_main() {
+    v1::StartRequest request;
+    request.set_id("main");
+    *request.mutable_process() = spec_.main();
+    agent_->call("boxlite.v1.Execution", "Start", request, {}, [this](Result<std::string_view> answer) {
+        if (state_ != State::kStarting) return;
+        if (!answer.ok()) return fail_boot(answer.error());
+        output_->start(agent_, spec_.main().has_tty());
+        v1::ExecutionId id;
+        id.set_id("main");
+        agent_->call("boxlite.v1.Execution", "Wait", id, {}, [this](Result<std::string_view> ended) {
+            v1::ExitStatus status;
+            if (ended.ok() && status.ParseFromArray(ended->data(), static_cast<int>(ended->size())))
+                main_ended(status);
+        });
+        become_running();
+    });
+}
+
+void Supervisor::become_running() {
+    loop_.cancel(boot_timer_);
+    state_ = State::kRunning;
+    boot_ms_ = static_cast<uint32_t>(
+        std::chrono::duration_cast<milliseconds>(base::Clock::now() - boot_began_).count());
+    base::log_info(
+        "box running",
+        {{"box", spec_.box_id()}, {"boot_ms", std::to_string(boot_ms_)}, {"kernel", kernel_release_}});
+    answer_waiters();
+}
+
+void Supervisor::fail_boot(Error error) {
+    if (state_ != State::kStarting || failure_) return;
+    loop_.cancel(boot_timer_);
+    base::log_error("box did not start", {{"box", spec_.box_id()}, {"error", error.message}});
+    failure_ = std::move(error);
+    end_reason_ = failure_->message;
+    answer_waiters();
+    power_off();
+}
+
+}  // namespace boxlite::shim

@@ -1,0 +1,96 @@
+// boxlite-shim: the supervisor process of one box. Started by the library, never by hand.
+//   stdin   length (32 bits, big endian) and a BoxSpec; then the lifeline of a box that is not detached
+//   stdout  one line: "ok", or "error <code> <message>"; then closed
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/log.h"
+#include "shim/supervisor.h"
+
+namespace boxlite::shim {
+namespace {
+
+constexpr uint32_t kMaxSpecBytes = 4 << 20;
+constexpr uint32_t kTerminationGraceMs = 5000;
+
+Result<v1::BoxSpec> read_spec() {
+    uint8_t length[4];
+    TRY_CONTEXT(base::read_exact(STDIN_FILENO, length), "the box's specification");
+    const uint32_t size = base::load_be<uint32_t>(length);
+    if (size > kMaxSpecBytes)
+        return base::make_error(ErrorCode::kInvalidArgument, "a specification of {} bytes", size);
+    base::Bytes bytes(size);
+    TRY_CONTEXT(base::read_exact(STDIN_FILENO, bytes), "the box's specification");
+    v1::BoxSpec spec;
+    if (!spec.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+        return base::make_error(ErrorCode::kInvalidArgument, "the box's specification is damaged");
+    return spec;
+}
+
+// SIGTERM and SIGINT stop the box in order.
+Result<base::Fd> watch_signals() {
+    ::signal(SIGPIPE, SIG_IGN);
+    ::signal(SIGXFSZ, SIG_IGN);
+    ::signal(SIGHUP, SIG_IGN);
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    base::Fd fd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!fd.valid()) return base::errno_error(ErrorCode::kInternal, "watch signals");
+    return fd;
+}
+
+void greet(const Result<void>& outcome) {
+    std::string line = "ok\n";
+    if (!outcome.ok()) {
+        std::string message = outcome.error().message;
+        std::replace(message.begin(), message.end(), '\n', ' ');
+        line = fmt::format("error {} {}\n", static_cast<int>(outcome.error().code), message);
+    }
+    (void)base::write_all(STDOUT_FILENO, base::as_bytes(line));
+    const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    ::dup2(null, STDOUT_FILENO);
+    ::close(null);
+}
+
+Result<void> run() {
+    auto spec = read_spec();
+    if (!spec.ok()) {
+        greet(spec.error());
+        return std::move(spec).error();
+    }
+    if (!spec->log_dir().empty())
+        (void)base::log_to(spec->log_dir(), "shim", base::LogLevel::kInfo, base::LogLevel::kError);
+    auto loop = TRY(base::EventLoop::make());
+    const base::Fd signals = TRY(watch_signals());
+    auto supervisor = Supervisor::start(*loop, std::move(spec).value(),
+                                        base::Fd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)));
+    greet(supervisor.ok() ? Result<void>() : supervisor.error());
+    if (!supervisor.ok()) return std::move(supervisor).error();
+    TRY(loop->watch(signals.get(), EPOLLIN, [&](uint32_t) {
+        signalfd_siginfo info;
+        while (::read(signals.get(), &info, sizeof info) == sizeof info)
+            (*supervisor)
+                ->stop(kTerminationGraceMs, fmt::format("the supervisor got signal {}", info.ssi_signo));
+    }));
+    return loop->run();
+}
+
+}  // namespace
+}  // namespace boxlite::shim
+
+int main() {
+    const auto outcome = boxlite::shim::run();
+    if (outcome.ok()) return 0;
+    std::fprintf(stderr, "boxlite-shim: %s\n", outcome.error().message.c_str());
+    return 1;
+}

@@ -1,0 +1,123 @@
+// From a running guest to a written exit record.
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "shim/supervisor.h"
+
+namespace boxlite::shim {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// After the grace: syncing a full page cache to a slow disk.
+constexpr milliseconds kSyncBudget{25'000};
+// From the agent's word that the disk is clean to the end of the kernel.
+constexpr milliseconds kPowerOffBudget{3'000};
+// For readers of the main process's output that have not seen its end.
+constexpr milliseconds kLingerBudget{60'000};
+
+std::string describe(const engine::MachineExit& exit) {
+    if (exit.kind == engine::MachineExit::Kind::kPanic) return "the guest kernel panicked";
+    if (exit.kind == engine::MachineExit::Kind::kKilled)
+        return fmt::format("the guest kernel was killed by signal {}", exit.signal);
+    return "the guest powered itself off";
+}
+
+}  // namespace
+
+void Supervisor::stop(uint32_t grace_ms, const std::string& reason) {
+    if (state_ == State::kStopping || state_ == State::kOff) return;
+    base::log_info("box stopping", {{"box", spec_.box_id()}, {"reason", reason}});
+    end_reason_ = reason;
+    if (state_ == State::kStarting) {
+        fail_boot(base::make_error(ErrorCode::kStopped, "the box was stopped while it started: {}", reason));
+        return;
+    }
+    shut_down_guest(grace_ms);
+}
+
+void Supervisor::shut_down_guest(uint32_t grace_ms) {
+    state_ = State::kStopping;
+    v1::ShutdownRequest request;
+    request.set_grace_ms(grace_ms);
+    agent_->call(
+        "boxlite.v1.Guest", "Shutdown", request, milliseconds(grace_ms) + kSyncBudget,
+        [this](Result<std::string_view> answer) {
+            if (!answer.ok())
+                base::log_error("the guest did not shut down in order", {{"error", answer.error().message}});
+            if (agent_) agent_->close();
+            off_timer_ = loop_.after(kPowerOffBudget, [this] { power_off(); });
+        });
+}
+
+void Supervisor::main_ended(const v1::ExitStatus& status) {
+    main_exit_ = status;
+    for (rpc::Responder& waiter : std::exchange(main_waiters_, {})) waiter.reply(status);
+    if (state_ != State::kRunning) return;
+    end_reason_ = "the main process has ended";
+    // The rest of its output first: it goes with the machine.
+    const auto shut = [this] {
+        if (state_ != State::kRunning) return;
+        // Nobody will see the disk of a box that goes with its process.
+        if (spec_.auto_remove()) {
+            state_ = State::kStopping;
+            return power_off();
+        }
+        shut_down_guest(0);
+    };
+    if (output_->ended()) return shut();
+    output_->on_end(shut);
+}
+
+void Supervisor::power_off() {
+    machine_->kill();
+}
+
+void Supervisor::machine_ended(const engine::MachineExit& exit) {
+    loop_.cancel(boot_timer_);
+    loop_.cancel(off_timer_);
+    if (state_ == State::kStarting && !failure_) {
+        failure_ = base::make_error(ErrorCode::kEngine, "{} before the guest was up; its last words: {}",
+                                    describe(exit), console_->last_lines());
+        end_reason_ = failure_->message;
+    } else if (state_ == State::kRunning && end_reason_.empty()) {
+        end_reason_ = fmt::format("{}; its last words: {}", describe(exit), console_->last_lines());
+    }
+    state_ = State::kOff;
+    if (agent_) agent_->close();
+    const auto flushed = disk_->disk().flush();
+    if (!flushed.ok()) base::log_error("the disk could not be flushed", {{"error", flushed.error().message}});
+    output_->end();
+    answer_waiters();
+    write_exit_record();
+    for (rpc::Responder& waiter : std::exchange(stop_waiters_, {})) waiter.reply(v1::Empty());
+    finish();
+}
+
+// The end of this process, once nobody reads any more.
+void Supervisor::finish() {
+    const auto unsent = [this] {
+        for (const Connection& client : clients_)
+            if (client->unsent_bytes() > 0) return true;
+        return false;
+    };
+    if (output_->all_seen() && !unsent()) return loop_.stop();
+    if (!linger_timer_) linger_timer_ = loop_.after(kLingerBudget, [this] { loop_.stop(); });
+}
+
+void Supervisor::write_exit_record() const {
+    nlohmann::json record = {{"code", main_exit_ ? main_exit_->code() : 0},
+                             {"signal", main_exit_ ? main_exit_->signal() : 0},
+                             {"reason", end_reason_},
+                             {"failed", failure_.has_value()},
+                             {"finished_at", base::realtime_ns()}};
+    const std::string text = record.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    const auto written =
+        base::write_file_atomically(spec_.box_dir() + "/exit.json", base::as_bytes(text), 0600);
+    if (!written.ok())
+        base::log_error("the exit record could not be written", {{"error", written.error().message}});
+    base::log_info("box off", {{"box", spec_.box_id()}, {"reason", end_reason_}});
+}
+
+}  // namespace boxlite::shim

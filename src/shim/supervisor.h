@@ -1,0 +1,109 @@
+// One box's supervisor: boots the machine, serves clients on the box's socket, passes their calls to the
+// agent, and writes down how it ended. One loop thread; the machine's devices have threads of their own.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/event_loop.h"
+#include "base/file.h"
+#include "engine/engine.h"
+#include "rpc/box.pb.h"
+#include "rpc/channel.h"
+#include "shim/console_log.h"
+#include "shim/main_output.h"
+#include "virtio/block.h"
+#include "virtio/rng.h"
+#include "virtio/vsock.h"
+
+namespace boxlite::shim {
+
+class Supervisor {
+  public:
+    // Takes the box's lock, opens its disk and socket and starts the machine. After this, clients can
+    // connect. `lifeline` is watched unless the box is detached.
+    static Result<std::unique_ptr<Supervisor>> start(base::EventLoop& loop, v1::BoxSpec spec,
+                                                     base::Fd lifeline);
+    ~Supervisor();
+
+    // Shuts the box down in order, as Stop with that grace does. Idempotent.
+    void stop(uint32_t grace_ms, const std::string& reason);
+
+  private:
+    enum class State { kStarting, kRunning, kStopping, kOff };
+    using Connection = std::shared_ptr<rpc::Channel>;
+
+    Supervisor(base::EventLoop& loop, v1::BoxSpec spec, base::Fd lifeline)
+        : loop_(loop), spec_(std::move(spec)), lifeline_(std::move(lifeline)) {}
+
+    // boot.cc
+    Result<void> boot();
+    Result<void> open_disk();
+    Result<void> start_machine();
+    void agent_connected(base::Fd stream);
+    void set_up_guest();
+    void guest_ready(Result<std::string_view> answer);
+    void start_main();
+    void become_running();
+    void fail_boot(Error error);
+
+    // shutdown.cc
+    void shut_down_guest(uint32_t grace_ms);
+    void main_ended(const v1::ExitStatus& status);
+    void machine_ended(const engine::MachineExit& exit);
+    void power_off();
+    void finish();
+    void write_exit_record() const;
+
+    // control.cc
+    Result<void> listen();
+    void accept_clients();
+    void handle(const Connection& connection, const rpc::RequestView& request, rpc::Responder responder);
+    void handle_box(const Connection& connection, const rpc::RequestView& request, rpc::Responder responder);
+    void handle_main(const rpc::RequestView& request, rpc::Responder responder);
+    void forward(const std::string& service, const std::string& method, const std::string& payload,
+                 rpc::Responder responder);
+    v1::BoxStatus status() const;
+    void answer_waiters();
+
+    base::EventLoop& loop_;
+    v1::BoxSpec spec_;
+    base::Fd lifeline_;
+    std::optional<base::FileLock> lock_;
+    base::Fd listener_;
+    std::vector<Connection> clients_;
+
+    State state_ = State::kStarting;
+    int64_t started_at_ns_ = 0;
+    base::Clock::time_point boot_began_;
+    uint32_t boot_ms_ = 0;
+    std::string kernel_release_;
+    std::string end_reason_;
+    std::optional<Error> failure_;
+    std::optional<v1::ExitStatus> main_exit_;
+
+    std::optional<ConsoleLog> console_;
+    std::unique_ptr<MainOutput> output_;
+    std::unique_ptr<virtio::Block> disk_;
+    virtio::Vsock vsock_;
+    virtio::Rng rng_;
+    std::unique_ptr<engine::Machine> machine_;
+    std::shared_ptr<rpc::Channel> agent_;
+    base::EventLoop::TimerId boot_timer_ = 0;
+    base::EventLoop::TimerId off_timer_ = 0;
+    base::EventLoop::TimerId linger_timer_ = 0;
+
+    // Requests that wait: for the guest to be up, for the main process to end, for the machine to be off.
+    struct Held {
+        std::string service, method, payload;
+        rpc::Responder responder;
+    };
+    std::vector<Held> held_;
+    std::vector<rpc::Responder> ready_waiters_;
+    std::vector<rpc::Responder> main_waiters_;
+    std::vector<rpc::Responder> stop_waiters_;
+};
+
+}  // namespace boxlite::shim
