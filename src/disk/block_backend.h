@@ -38,7 +38,7 @@ class BlockBackend {
     virtual Result<void> write_zeroes(uint64_t offset, uint64_t length) = 0;
 
     // Every change that returned before this call survives a crash of process and host once it returns.
-    // Costs nothing when there was no change since the last one.
+    // Costs nothing when there was no change since the last one, but for the first one after an open.
     virtual Result<void> flush() = 0;
 
     virtual uint64_t size() const = 0;  // bytes, as the guest sees the disk

@@ -3,3 +3,4 @@ boxlite_library(qcow2
        qcow2_format.cc qcow2_tables.cc
   DEPS boxlite_base)
 boxlite_unit_test(qcow2 SRCS qcow2_test.cc DEPS boxlite_qcow2)
+boxlite_unit_test(qcow2_crash SRCS qcow2_crash_test.cc DEPS boxlite_qcow2 TIMEOUT 300)

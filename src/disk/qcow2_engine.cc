@@ -26,6 +26,7 @@ Result<void> Engine::start(bool read_only) {
     if (read_only) return {};
     allocator_ = TRY(check_image(*io_, header_, *tables_, file_size));
     zero_from_ = g_.clusters(file_size) << g_.cluster_bits;
+    unsynced_ = true;  // a process that was killed may have left unsynced bytes, which we will show as ours
     if (allocator_->dirty()) {
         // The tables as we read them must be on disk before clusters that they do not name are freed.
         TRY(io_->sync());

@@ -299,6 +299,7 @@ TEST_F(Qcow2Test, AFlushWithNothingToDoIsFree) {
         must(disk->flush());
         return faults->syncs - before;
     };
+    EXPECT_EQ(syncs([] {}), 1);  // for what a killed process may have left
     EXPECT_EQ(syncs([] {}), 0);
     EXPECT_EQ(syncs([&] { must(disk->write(0, data)); }), 2);     // new cluster: data, then the entry
     EXPECT_EQ(syncs([&] { must(disk->write(4096, data)); }), 1);  // in place

@@ -1,6 +1,7 @@
 // For the tests of qcow2 images: foreign tools, and a file in memory that records what is done to it.
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -43,7 +44,8 @@ inline void expect_clean(const std::string& path) {
 }
 
 inline void write_whole(const std::string& path, base::ByteView content) {
-    must(base::write_file_atomically(path, content));
+    const auto fd = must(base::open_file(path, O_WRONLY | O_CREAT | O_TRUNC));
+    must(base::write_all(fd.get(), content));
 }
 
 class Random {

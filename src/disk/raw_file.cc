@@ -25,26 +25,26 @@ Result<void> RawFile::readv(uint64_t offset, std::span<const iovec> into) {
 
 Result<void> RawFile::writev(uint64_t offset, std::span<const iovec> from) {
     TRY(check_change(offset, iov_length(from).value_or(UINT64_MAX)));
-    changed_ = true;
+    unsynced_ = true;
     return io_->writev(offset, from);
 }
 
 Result<void> RawFile::discard(uint64_t offset, uint64_t length) {
     TRY(check_change(offset, length));
-    changed_ = true;
+    unsynced_ = true;
     return io_->punch(offset, length);
 }
 
 Result<void> RawFile::write_zeroes(uint64_t offset, uint64_t length) {
     TRY(check_change(offset, length));
-    changed_ = true;
+    unsynced_ = true;
     return io_->zero(offset, length);
 }
 
 Result<void> RawFile::flush() {
-    if (!changed_) return {};
+    if (!unsynced_) return {};
     TRY(io_->sync());
-    changed_ = false;
+    unsynced_ = false;
     return {};
 }
 

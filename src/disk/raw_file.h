@@ -29,13 +29,13 @@ class RawFile final : public BlockBackend {
 
   private:
     RawFile(std::unique_ptr<BlockIo> io, uint64_t size, bool read_only)
-        : io_(std::move(io)), size_(size), read_only_(read_only) {}
+        : io_(std::move(io)), size_(size), read_only_(read_only), unsynced_(!read_only) {}
     Result<void> check_change(uint64_t offset, uint64_t length) const;
 
     std::unique_ptr<BlockIo> io_;
     uint64_t size_;
     bool read_only_;
-    bool changed_ = false;  // since the last sync
+    bool unsynced_;  // also at the start: another process may have left bytes that are not on disk
 };
 
 }  // namespace boxlite::disk
