@@ -1,0 +1,46 @@
+// The Guest service: from a fresh machine to a container, and back to a clean disk. Owns the other services.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "agent/container.h"
+#include "agent/executions.h"
+#include "agent/files.h"
+#include "agent/router.h"
+#include "base/event_loop.h"
+#include "rpc/box.pb.h"
+
+namespace boxlite::agent {
+
+class Guest {
+  public:
+    explicit Guest(base::EventLoop& loop);
+    Guest(const Guest&) = delete;
+    Guest& operator=(const Guest&) = delete;
+
+    // As a channel's request handler.
+    void dispatch(const rpc::RequestView& request, rpc::Responder responder) {
+        router_.dispatch(request, std::move(responder));
+    }
+
+    // For when the host is gone: everything is killed, and the disk left clean before `done` is called.
+    void abandon(std::function<void()> done);
+
+  private:
+    Result<v1::SetupResponse> setup(const v1::SetupRequest& request);
+    void shutdown(std::chrono::milliseconds grace, std::function<void(Result<void>)> done);
+    Result<void> leave();
+    Result<v1::GuestStats> stats() const;
+
+    base::EventLoop& loop_;
+    Router router_;
+    std::unique_ptr<Container> container_;
+    Executions executions_;
+    Files files_;
+    bool setup_called_ = false;
+    std::optional<Result<void>> left_;
+};
+
+}  // namespace boxlite::agent

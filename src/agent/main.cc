@@ -1,0 +1,101 @@
+// boxlite-agent: PID 1 of a box's machine. Connects to the shim over vsock, serves it, and switches the
+// machine off when the connection ends.
+//
+//   boxlite-agent              as /init of the initramfs
+//   boxlite-agent --serve-fd N serves on an inherited, connected stream socket and exits at its end; the
+//                              machine is left as it is. For trying the services out on a host, as root
+//                              under `unshare --mount --pid --uts --ipc --fork`.
+#include <fcntl.h>
+#include <google/protobuf/stubs/logging.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+
+#include "agent/guest.h"
+#include "agent/machine.h"
+
+namespace boxlite::agent {
+namespace {
+
+// The console, where the shim looks for the cause of a failed boot.
+void complain(const Error& error) { dprintf(STDERR_FILENO, "boxlite-agent: %s\n", error.message.c_str()); }
+
+// Standard input, output and error are never free numbers: what a child gets lies above them.
+void occupy_stdio() {
+    for (;;) {
+        const int fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (fd < 0 || fd > STDERR_FILENO) {
+            if (fd >= 0) ::close(fd);
+            return;
+        }
+    }
+}
+
+void prepare_process() {
+    occupy_stdio();
+    ::umask(0);
+    // A child shares this memory until it executes its program; no process of the container may look at it.
+    ::prctl(PR_SET_DUMPABLE, 0);
+    // Blocked rather than ignored: children start with an empty mask and default actions.
+    sigset_t all;
+    sigfillset(&all);
+    ::sigprocmask(SIG_SETMASK, &all, nullptr);
+    google::protobuf::SetLogHandler(nullptr);
+}
+
+Result<void> serve(base::Fd stream) {
+    const auto loop = TRY(base::EventLoop::make());
+    Guest guest(*loop);
+    const auto channel = TRY(rpc::Channel::make(
+        *loop, std::move(stream),
+        [&](const rpc::RequestView& request, rpc::Responder responder) {
+            guest.dispatch(request, std::move(responder));
+        },
+        [&](const Error&) { guest.abandon([&] { loop->stop(); }); }));
+    return loop->run();
+}
+
+Result<void> run_machine() {
+    TRY(prepare_machine());
+    return serve(TRY(connect_to_host()));
+}
+
+std::optional<int> parse_fd(const char* text) {
+    int fd = 0;
+    const char* end = text + std::strlen(text);
+    const auto [at, error] = std::from_chars(text, end, fd);
+    if (error != std::errc() || at != end || fd <= STDERR_FILENO) return std::nullopt;
+    return fd;
+}
+
+int run(int argc, char** argv) {
+    if (argc == 3 && std::strcmp(argv[1], "--serve-fd") == 0) {
+        const auto fd = parse_fd(argv[2]);
+        if (!fd || ::fcntl(*fd, F_SETFD, FD_CLOEXEC) < 0) {
+            complain({ErrorCode::kInvalidArgument, "--serve-fd wants the number of an open socket above 2"});
+            return 2;
+        }
+        prepare_process();
+        const auto served = serve(base::Fd(*fd));
+        if (!served) complain(served.error());
+        return served ? 0 : 1;
+    }
+    if (::getpid() != 1) {
+        complain({ErrorCode::kInvalidArgument, "this program is a machine's PID 1; see --serve-fd in its source"});
+        return 2;
+    }
+    prepare_process();
+    if (const auto done = run_machine(); !done) complain(done.error());
+    power_off();
+}
+
+}  // namespace
+}  // namespace boxlite::agent
+
+int main(int argc, char** argv) { return boxlite::agent::run(argc, argv); }
