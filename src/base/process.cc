@@ -116,7 +116,8 @@ Result<void> Process::signal(int number) const {
 
 Result<CommandOutput> run_command(const std::vector<std::string>& argv, std::string_view input, size_t limit,
                                   std::chrono::milliseconds budget) {
-    FdPair in = TRY(make_socketpair(SOCK_STREAM | SOCK_NONBLOCK));
+    FdPair in = TRY(make_socketpair(SOCK_STREAM));
+    TRY(set_nonblocking(in.second.get(), true));  // ours alone: few programs expect it of their stdin
     FdPair out = TRY(make_pipe());
     FdPair err = TRY(make_pipe());
     Process process = TRY(Process::spawn(
