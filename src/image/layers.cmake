@@ -3,3 +3,7 @@ boxlite_library(layers SRCS layer_apply.cc layer_decompress.cc layer_root.cc lay
                             layer_tar_pax.cc rootfs.cc
                 DEPS boxlite_image boxlite_ext4 boxlite_base)
 target_link_libraries(boxlite_layers PRIVATE PkgConfig::LAYER_CODECS)
+
+add_library(boxlite_layers_testing STATIC layer_testing.cc)
+target_link_libraries(boxlite_layers_testing PUBLIC boxlite_layers boxlite_ext4_testing)
+boxlite_unit_test(layers SRCS layer_stream_test.cc layer_tar_test.cc rootfs_test.cc DEPS boxlite_layers_testing)
