@@ -33,6 +33,8 @@ struct SpawnOptions {
 class Process {
   public:
     static Result<Process> spawn(const SpawnOptions& options);
+    // A child that was started in another way; `pidfd` is its pidfd.
+    static Process adopt(pid_t pid, Fd pidfd) { return {pid, std::move(pidfd)}; }
 
     pid_t pid() const { return pid_; }
     int pidfd() const { return pidfd_.get(); }  // readable when the process has ended
