@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -97,6 +98,9 @@ Error start_error(const ChildFailure& failure, const ChildPlan& plan) {
 
 Result<std::unique_ptr<Container>> Container::create(const std::string& root, const v1::ContainerSpec& spec,
                                                      const base::Fd& cgroups) {
+    // A child shares this memory until it executes its program: no process of the container may look at it.
+    if (::prctl(PR_SET_DUMPABLE, 0) < 0)
+        return base::errno_error(ErrorCode::kInternal, "hide the agent's memory");
     base::Fd cgroup = TRY(make_cgroup(cgroups.get()));
     const base::Fd own_namespaces = TRY(open_at(AT_FDCWD, "/proc/self/ns", O_PATH | O_DIRECTORY));
     const base::Fd home = TRY(open_at(own_namespaces.get(), "mnt", O_RDONLY));

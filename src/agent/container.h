@@ -31,7 +31,8 @@ Error start_error(const ChildFailure& failure, const ChildPlan& plan);
 class Container {
   public:
     // Builds the container on `root`, a mount of the agent's. The caller is single threaded and, from here
-    // on, in the container's UTS and IPC namespaces. `cgroups` is the top of a cgroup2 hierarchy.
+    // on, in the container's UTS and IPC namespaces and not dumpable. `cgroups` is the top of a cgroup2
+    // hierarchy.
     static Result<std::unique_ptr<Container>> create(const std::string& root, const v1::ContainerSpec& spec,
                                                      const base::Fd& cgroups);
 

@@ -28,7 +28,8 @@ constexpr const char* kOptions = "errors=remount-ro,noinit_itable";
 
 // Of the ext4 superblock: https://docs.kernel.org/filesystems/ext4/globals.html
 constexpr off_t kSuperblock = 1024;
-constexpr size_t kBlocksLow = 0x4, kLogBlockSize = 0x18, kMagic = 0x38, kIncompatible = 0x60, kBlocksHigh = 0x150;
+constexpr size_t kBlocksLow = 0x4, kLogBlockSize = 0x18, kMagic = 0x38, kIncompatible = 0x60,
+                 kBlocksHigh = 0x150;
 constexpr uint16_t kExt4Magic = 0xef53;
 constexpr uint32_t k64Bit = 0x80;
 
@@ -44,13 +45,15 @@ Result<Geometry> read_geometry(const base::Fd& device) {
         return base::make_error(ErrorCode::kStorage, "the box's disk holds no ext4 file system");
     const uint32_t shift = base::load_le<uint32_t>(superblock + kLogBlockSize);
     if (shift > 6) return base::make_error(ErrorCode::kStorage, "the box's disk has a damaged superblock");
-    Geometry geometry{.block_size = uint64_t{1024} << shift, .blocks = base::load_le<uint32_t>(superblock + kBlocksLow)};
+    Geometry geometry{.block_size = uint64_t{1024} << shift,
+                      .blocks = base::load_le<uint32_t>(superblock + kBlocksLow)};
     if (base::load_le<uint32_t>(superblock + kIncompatible) & k64Bit)
         geometry.blocks |= uint64_t{base::load_le<uint32_t>(superblock + kBlocksHigh)} << 32;
     return geometry;
 }
 
-Result<void> grow(const std::string& target, const Geometry& geometry, const base::Fd& device, uint64_t disk_bytes) {
+Result<void> grow(const std::string& target, const Geometry& geometry, const base::Fd& device,
+                  uint64_t disk_bytes) {
     uint64_t device_bytes = 0;
     if (::ioctl(device.get(), BLKGETSIZE64, &device_bytes) < 0)
         return base::errno_error(ErrorCode::kStorage, "read the size of the box's disk");
@@ -89,8 +92,8 @@ Result<uint64_t> find_disk(const std::string& serial, const std::string& sys_blo
         if (found == serial) return parse_device(TRY(base::read_file(sys_block + "/" + name + "/dev")));
         seen += fmt::format(" {}='{}'", name, found);
     }
-    return base::make_error(ErrorCode::kNotFound, "the machine has no disk with the serial '{}'; it has:{}", serial,
-                            seen.empty() ? " none" : seen);
+    return base::make_error(ErrorCode::kNotFound, "the machine has no disk with the serial '{}'; it has:{}",
+                            serial, seen.empty() ? " none" : seen);
 }
 
 Result<void> mount_disk(uint64_t device, const std::string& target, uint64_t disk_bytes) {

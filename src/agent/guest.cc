@@ -14,9 +14,10 @@ constexpr const char* kSysBlock = "/sys/block";
 }  // namespace
 
 Guest::Guest(base::EventLoop& loop) : loop_(loop), executions_(loop), files_(loop) {
-    router_.add<v1::SetupRequest>(kService, "Setup", [this](const v1::SetupRequest& request, rpc::Responder responder) {
-        answer(responder, setup(request));
-    });
+    router_.add<v1::SetupRequest>(kService, "Setup",
+                                  [this](const v1::SetupRequest& request, rpc::Responder responder) {
+                                      answer(responder, setup(request));
+                                  });
     router_.add<v1::ShutdownRequest>(
         kService, "Shutdown", [this](const v1::ShutdownRequest& request, rpc::Responder responder) {
             auto held = std::make_shared<rpc::Responder>(std::move(responder));
@@ -35,8 +36,10 @@ Result<v1::SetupResponse> Guest::setup(const v1::SetupRequest& request) {
         return base::make_error(ErrorCode::kInvalidState, "Setup has been called before");
     if (request.realtime_ns()) TRY(set_clock(request.realtime_ns()));
     if (!request.entropy().empty()) TRY(add_entropy(request.entropy()));
-    TRY(mount_disk(TRY(find_disk(request.disk_serial(), kSysBlock)), kDisk, request.disk_bytes()));
-    container_ = TRY(Container::create(kDisk, request.container(), TRY(open_cgroups())));
+    const uint64_t device = TRY(find_disk(request.disk_serial(), kSysBlock));
+    TRY(mount_disk(device, kDisk, request.disk_bytes()));
+    const base::Fd cgroups = TRY(open_cgroups());
+    container_ = TRY(Container::create(kDisk, request.container(), cgroups));
     files_.use(container_->root());
     TRY(executions_.use(*container_, request.idle_init()));
     v1::SetupResponse response;

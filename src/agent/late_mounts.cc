@@ -47,8 +47,9 @@ NO_SANITIZE long make_read_only(const char* path) {
 NO_SANITIZE long mount_late(bool privileged) {
     if (const long error = mount("proc", "/proc", "proc", kQuiet); error < 0) return error;
     const unsigned long access = privileged ? 0 : MS_RDONLY;
-    if (const long error = mount("cgroup", "/sys/fs/cgroup", "cgroup2", kQuiet | access); error < 0)
-        return error;
+    const long mounted = mount("cgroup", "/sys/fs/cgroup", "cgroup2", kQuiet | access);
+    // EBUSY: it is there already, from a PID 1 whose program could not be executed.
+    if (mounted < 0 && mounted != -EBUSY) return mounted;
     if (privileged) return 0;
     for (const char* path : kMasked)
         if (const long error = mask(path); error < 0) return error;

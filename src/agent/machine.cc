@@ -79,7 +79,8 @@ uint64_t number_in(std::string_view text, std::string_view key) {
 Result<void> prepare_machine() {
     for (const Mount& mount : kMounts) {
         ::mkdir(mount.target, 0755);
-        if (::mount(mount.type, mount.target, mount.type, MS_NOSUID | MS_NODEV | MS_NOEXEC, mount.options) < 0)
+        if (::mount(mount.type, mount.target, mount.type, MS_NOSUID | MS_NODEV | MS_NOEXEC, mount.options) <
+            0)
             return base::errno_error(ErrorCode::kInternal, "mount {}", mount.target);
     }
     raise_limit(RLIMIT_NOFILE, 1048576);
@@ -116,8 +117,9 @@ Result<void> set_clock(int64_t realtime_ns) {
 
 Result<void> add_entropy(std::string_view bytes) {
     if (bytes.size() < kMinEntropy || bytes.size() > kMaxEntropy)
-        return base::make_error(ErrorCode::kInvalidArgument, "{} bytes of entropy were sent; {} to {} are wanted",
-                                bytes.size(), kMinEntropy, kMaxEntropy);
+        return base::make_error(ErrorCode::kInvalidArgument,
+                                "{} bytes of entropy were sent; {} to {} are wanted", bytes.size(),
+                                kMinEntropy, kMaxEntropy);
     const base::Fd fd = TRY(base::open_file("/dev/urandom", O_WRONLY));
     alignas(rand_pool_info) char buffer[sizeof(rand_pool_info) + kMaxEntropy];
     auto* info = reinterpret_cast<rand_pool_info*>(buffer);
@@ -141,7 +143,9 @@ Result<void> bring_up_loopback() {
     return {};
 }
 
-Result<base::Fd> open_cgroups() { return base::open_file(kCgroups, O_RDONLY | O_DIRECTORY); }
+Result<base::Fd> open_cgroups() {
+    return base::open_file(kCgroups, O_RDONLY | O_DIRECTORY);
+}
 
 v1::GuestStats read_stats(int cgroup, const std::string& disk) {
     constexpr uint64_t kNsPerUs = 1000;

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <google/protobuf/stubs/logging.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,7 +23,9 @@ namespace boxlite::agent {
 namespace {
 
 // The console, where the shim looks for the cause of a failed boot.
-void complain(const Error& error) { dprintf(STDERR_FILENO, "boxlite-agent: %s\n", error.message.c_str()); }
+void complain(const Error& error) {
+    dprintf(STDERR_FILENO, "boxlite-agent: %s\n", error.message.c_str());
+}
 
 // Standard input, output and error are never free numbers: what a child gets lies above them.
 void occupy_stdio() {
@@ -40,8 +41,6 @@ void occupy_stdio() {
 void prepare_process() {
     occupy_stdio();
     ::umask(0);
-    // A child shares this memory until it executes its program; no process of the container may look at it.
-    ::prctl(PR_SET_DUMPABLE, 0);
     // Blocked rather than ignored: children start with an empty mask and default actions.
     sigset_t all;
     sigfillset(&all);
@@ -87,7 +86,8 @@ int run(int argc, char** argv) {
         return served ? 0 : 1;
     }
     if (::getpid() != 1) {
-        complain({ErrorCode::kInvalidArgument, "this program is a machine's PID 1; see --serve-fd in its source"});
+        complain(
+            {ErrorCode::kInvalidArgument, "this program is a machine's PID 1; see --serve-fd in its source"});
         return 2;
     }
     prepare_process();
@@ -98,4 +98,6 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace boxlite::agent
 
-int main(int argc, char** argv) { return boxlite::agent::run(argc, argv); }
+int main(int argc, char** argv) {
+    return boxlite::agent::run(argc, argv);
+}
