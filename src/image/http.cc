@@ -63,6 +63,9 @@ struct Exchange {
     std::optional<Error> error;  // from begin, sink or a limit
     size_t header_bytes = 0;
     bool begun = false;
+    curl_off_t moved = 0;  // bytes, when last looked at
+    std::chrono::steady_clock::time_point moved_at = std::chrono::steady_clock::now();
+    bool stalled = false;
 
     bool wants_sink() const { return request.sink && response.status >= 200 && response.status < 300; }
     bool begin() {
@@ -122,8 +125,16 @@ size_t on_body(char* data, size_t size, size_t count, void* context) {
     return piece.size();
 }
 
-int on_progress(void* context, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
-    return static_cast<Exchange*>(context)->request.stop.stop_requested() ? 1 : 0;
+// Called by curl at least once a second, and more often while data moves.
+int on_progress(void* context, curl_off_t, curl_off_t received, curl_off_t, curl_off_t sent) {
+    auto& exchange = *static_cast<Exchange*>(context);
+    const auto now = std::chrono::steady_clock::now();
+    if (received + sent != exchange.moved) {
+        exchange.moved = received + sent;
+        exchange.moved_at = now;
+    }
+    exchange.stalled = now - exchange.moved_at > exchange.request.stall_timeout;
+    return exchange.stalled || exchange.request.stop.stop_requested() ? 1 : 0;
 }
 
 // Trusts the given file besides what curl already trusts.
@@ -220,8 +231,6 @@ void set_method(CURL* curl, const HttpRequest& request) {
 
 void set_limits(CURL* curl, const HttpRequest& request) {
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request.connect_timeout.count()));
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(request.stall_timeout.count()));
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(curl, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
@@ -299,6 +308,10 @@ HttpOutcome HttpClient::exchange(Handle& handle, const HttpRequest& request, con
         outcome.fault = std::move(exchange.error);
     } else if (request.stop.stop_requested()) {
         outcome.fault = base::make_error(ErrorCode::kStopped, "stopped");
+    } else if (exchange.stalled) {
+        outcome.fault = base::make_error(ErrorCode::kNetwork, "{} sent nothing for {} ms", origin_of(url),
+                                         request.stall_timeout.count());
+        outcome.transient = true;
     } else if (code != CURLE_OK) {
         const bool plain = code == CURLE_SSL_CONNECT_ERROR &&
                            std::string_view(reason).find("wrong version") != std::string_view::npos;

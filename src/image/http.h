@@ -37,7 +37,7 @@ struct HttpRequest {
     bool skip_verify = false;
     std::string ca_file;
     std::chrono::milliseconds connect_timeout{15'000};
-    std::chrono::seconds stall_timeout{30};
+    std::chrono::milliseconds stall_timeout{30'000};
     size_t max_body = size_t{4} << 20;  // of `body`; longer ones are an error
     // With a sink, the body of a 2xx answer goes there piece by piece after `begin` has seen status and
     // headers. An error from either ends the exchange.

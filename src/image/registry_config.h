@@ -40,7 +40,7 @@ struct RegistryOptions {
     // Folder with docker's config.json; "" is $DOCKER_CONFIG, else ~/.docker.
     std::string docker_config;
     std::chrono::milliseconds connect_timeout{15'000};
-    std::chrono::seconds stall_timeout{30};  // without a byte
+    std::chrono::milliseconds stall_timeout{30'000};  // without a byte
     int retries = 4;  // after the first attempt; progress on a blob starts the count anew
     std::chrono::milliseconds retry_delay{250};  // doubled each time, up to 8 s, with jitter
 };
