@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/process.h"
 #include "disk/ext4_library.h"
@@ -33,6 +34,13 @@ constexpr uint64_t kHashedBytes = uint64_t{64} << 20;
 
 Error library_error(const std::string& what, errcode_t code) {
     return base::make_error(ErrorCode::kStorage, "cannot {}: {}", what, error_message(code));
+}
+
+// The kernel shows "no id" where libext2fs shows 0: in all entries but those for a named user or group.
+void show_acl_like_kernel(std::string& acl) {
+    constexpr uint16_t kNamed = 0x02 | 0x08;
+    for (size_t at = 4; at + 8 <= acl.size(); at += 8)
+        if ((base::load_le<uint16_t>(&acl[at]) & kNamed) == 0) base::store_le<uint32_t>(&acl[at + 4], ~0U);
 }
 
 class ImageReader {
@@ -109,6 +117,7 @@ class ImageReader {
                 return library_error("read xattr " + name, code);
             node.xattrs[name] = std::string(static_cast<char*>(value), size);
             ext2fs_free_mem(&value);
+            if (name.starts_with("system.posix_acl_")) show_acl_like_kernel(node.xattrs[name]);
         }
         return {};
     }

@@ -87,12 +87,13 @@ Result<Applier::Special> Applier::special_kind(std::string_view path) {
 
 Result<void> Applier::apply_special(const TarEntry& entry, Special kind) {
     if (kind == Special::kMetadata) return {};
-    RootPlace place = TRY(root_.resolve_parent(entry.path));
-    if (kind == Special::kOpaque) return root_.remove_lower_content(place.directory);
-    place.name.erase(0, kWhiteout.size());
-    if (place.name.empty() || place.name == "." || place.name == "..")
+    auto place = TRY(root_.find_parent(entry.path));
+    if (!place) return {};  // then there is nothing to hide
+    if (kind == Special::kOpaque) return root_.remove_lower_content(place->directory);
+    place->name.erase(0, kWhiteout.size());
+    if (place->name.empty() || place->name == "." || place->name == "..")
         return base::make_error(ErrorCode::kImage, "the whiteout names nothing");
-    return root_.remove_lower(place);
+    return root_.remove_lower(*place);
 }
 
 Result<void> Applier::apply(const TarEntry& entry) {
@@ -124,20 +125,13 @@ Result<void> Applier::remove_existing(const RootPlace& place) {
 }
 
 Result<void> Applier::apply_hard_link(const TarEntry& entry, const RootPlace& place) {
-    const auto missing = [&] {
+    TRY(remove_existing(place));  // first: the target may be, or lie in, what has to go
+    const auto target = TRY(root_.find_parent(entry.link));
+    const disk::DirectoryEntry* found = target ? writer_.find(target->directory, target->name) : nullptr;
+    if (!found)
         return base::make_error(ErrorCode::kImage, "hard link to '{}', which does not exist in the image",
                                 entry.link);
-    };
-    auto target = TRY(root_.find_parent(entry.link));
-    if (!target || target->name.empty()) return missing();
-    const bool itself = target->directory == place.directory && target->name == place.name;
-    if (!itself) {
-        TRY(remove_existing(place));
-        target = TRY(root_.find_parent(entry.link));  // what was removed may have held it
-    }
-    const disk::DirectoryEntry* found = target ? writer_.find(target->directory, target->name) : nullptr;
-    if (!found) return missing();
-    if (!itself) TRY(writer_.add_link(place.directory, place.name, found->ino));
+    TRY(writer_.add_link(place.directory, place.name, found->ino));
     root_.claim(place);
     return {};
 }

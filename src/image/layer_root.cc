@@ -100,6 +100,7 @@ Result<std::optional<disk::Ino>> ImageRoot::enter(disk::Ino directory, const std
             TRY_CONTEXT(writer_.add_directory(directory, name, attributes), shown(walk.path)));
     }
     if (writer_.is_directory(entry->ino)) return std::optional(entry->ino);
+    if (!S_ISLNK(writer_.mode(entry->ino)) && !make) return std::optional<disk::Ino>();
     if (!S_ISLNK(writer_.mode(entry->ino)))
         return base::make_error(ErrorCode::kImage,
                                 "the layer's path '{}' leads through '{}', which is no directory",

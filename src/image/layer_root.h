@@ -32,7 +32,7 @@ class ImageRoot {
     // root's). A leading "/" or "./" and doubled or trailing slashes mean nothing. kImage for "..", NUL and
     // names or paths that are too long, for loops of links, and for a parent that is no directory.
     Result<RootPlace> resolve_parent(std::string_view path);
-    // The same without making anything; nullopt when a component is missing.
+    // The same without making anything; nullopt when a component is missing or no directory.
     Result<std::optional<RootPlace>> find_parent(std::string_view path);
 
     // Marks what is at `place`, and the directories above, as part of the current layer.
