@@ -1,0 +1,30 @@
+// A cgroup for one box: v2 where controllers can be had, else v1.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "jail/jail.h"
+
+namespace boxlite::jail {
+
+class Cgroup {
+  public:
+    // Makes what the host permits; `report` says what came of each limit. nullptr when there is nothing.
+    static std::unique_ptr<Cgroup> create(const CgroupLimits& limits, JailReport& report);
+    Cgroup(const Cgroup&) = delete;
+    Cgroup& operator=(const Cgroup&) = delete;
+    // Ends what still runs in it, and removes it.
+    ~Cgroup();
+
+    Result<void> add(pid_t pid);
+    // One for v2, one per controller for v1.
+    const std::vector<std::string>& folders() const { return folders_; }
+
+  private:
+    Cgroup() = default;
+    std::vector<std::string> folders_;
+};
+
+}  // namespace boxlite::jail

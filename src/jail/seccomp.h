@@ -1,0 +1,22 @@
+// Allow-lists of system calls, one per role. What is not listed fails with EPERM: it does not kill,
+// because the processes of a uml guest inherit the kernel's list, and there every call of a guest program
+// must stay a trap that the guest kernel answers (seccomp(2): of several filters the result of highest
+// precedence counts, and a trap has precedence over an error but not over a kill).
+#pragma once
+
+#include "jail/jail.h"
+
+namespace boxlite::jail {
+
+// The uml kernel and its user processes. No file, no socket but pairs, no signal to itself with SIGABRT
+// (as process 1 it would wait for ever to be ended by it; so its abort() ends with exit code 127).
+Result<SeccompProgram> uml_kernel_policy();
+
+// A box's supervisor, after its other processes were started: files, unix sockets, threads, /dev/kvm.
+// No other sockets, no new processes, no other program.
+Result<SeccompProgram> shim_policy();
+
+// Installs a program for every thread of this process.
+Result<void> apply_seccomp(const SeccompProgram& program);
+
+}  // namespace boxlite::jail
