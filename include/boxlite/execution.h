@@ -62,6 +62,10 @@ class Execution {
     Result<void> kill();
     Result<void> resize(TerminalSize size);
 
+    // Every read, write and wait on this handle and its copies, under way or to come, fails with kStopped. The
+    // program goes on, with its pipes as they are.
+    void disconnect();
+
   private:
     std::shared_ptr<ExecutionImpl> impl_;
 };

@@ -64,6 +64,8 @@ class Runtime {
     Result<void> remove(const std::string& id_or_name, bool force = false);
 
     Images images() const;
+    // Absolute.
+    const std::string& home() const;
     Result<RuntimeInfo> info() const;
 
   private:

@@ -1,6 +1,6 @@
 #include "boxlite/box.h"
 
-#include "base/file.h"
+#include "base/result.h"
 #include "runtime/box_impl.h"
 #include "runtime/copy.h"
 #include "runtime/execution_impl.h"
@@ -57,6 +57,8 @@ Result<ExitStatus> Box::wait() {
     }
     if (main_exit) return *main_exit;
     const BoxInfo now = TRY(info());
+    if (now.status == BoxStatus::kFailed)
+        return base::make_error(ErrorCode::kEngine, "box '{}' did not start: {}", now.name, now.reason);
     return ExitStatus{.code = now.exit_code.value_or(0)};
 }
 

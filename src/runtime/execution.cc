@@ -1,6 +1,8 @@
 #include "boxlite/execution.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 
@@ -30,7 +32,7 @@ ExecutionImpl::ExecutionImpl(std::shared_ptr<const BoxImpl> box, std::string id,
 }
 
 ExecutionImpl::~ExecutionImpl() {
-    if (is_main()) return;
+    if (is_main() || disconnected_) return;
     v1::ExecutionId id;
     id.set_id(id_);
     if (control_.client && control_.client->connected())
@@ -41,13 +43,33 @@ void ExecutionImpl::start_reading_at(uint64_t offset) {
     for (LogCursor& cursor : cursors_) cursor.offset = offset;
 }
 
+Result<void> ExecutionImpl::connect(Lane& lane) {
+    lane.client.emplace(TRY(runtime::connect_client(box_->folder)));
+    base::Fd socket(::fcntl(lane.client->fd(), F_DUPFD_CLOEXEC, 0));
+    if (!socket.valid())
+        return base::errno_error(ErrorCode::kPortal, "connect to box '{}'", box_->config.name);
+    const std::scoped_lock lock(lane.socket_mutex);
+    lane.socket = std::move(socket);
+    return {};
+}
+
 template <typename Response>
 Result<Response> ExecutionImpl::call(Lane& lane, std::string_view method,
                                      const google::protobuf::MessageLite& request) {
-    if (!lane.client || !lane.client->connected())
-        lane.client.emplace(TRY(runtime::connect_client(box_->folder)));
+    if (!lane.client || !lane.client->connected()) TRY(connect(lane));
+    // After the socket is known: either disconnect() sees it or this sees disconnect().
+    if (disconnected_ && &lane != &control_)
+        return base::make_error(ErrorCode::kStopped, "the execution was disconnected");
     return lane.client->call<Response>(method == "ReadLog" ? kBoxService : kExecutionService, method,
                                        request);
+}
+
+void ExecutionImpl::disconnect() {
+    disconnected_ = true;
+    for (Lane* lane : {&output_[0], &output_[1], &input_, &wait_}) {
+        const std::scoped_lock lock(lane->socket_mutex);
+        if (lane->socket.valid()) ::shutdown(lane->socket.get(), SHUT_RDWR);
+    }
 }
 
 Result<std::string> ExecutionImpl::read(Stream stream, size_t max_bytes) {
@@ -75,6 +97,7 @@ Result<std::string> ExecutionImpl::read_log(Lane& lane, LogCursor& cursor, Strea
         request.set_offset(cursor.offset);
         request.set_max_bytes(static_cast<uint32_t>(std::max<size_t>(max_bytes, size_t{64} << 10)));
         request.set_follow(true);
+        request.set_hold(true);
         auto response = TRY(call<v1::ReadLogResponse>(lane, "ReadLog", request));
         for (const v1::LogChunk& chunk : response.chunks())
             if (chunk.stream() == wanted) cursor.pending += chunk.data();
@@ -160,6 +183,9 @@ Result<void> Execution::kill() {
 Result<void> Execution::resize(TerminalSize size) {
     return impl_->resize(size);
 }
+void Execution::disconnect() {
+    impl_->disconnect();
+}
 
 namespace runtime {
 
@@ -181,6 +207,18 @@ Result<Execution> start_execution(std::shared_ptr<const BoxImpl> box, const Comm
         std::make_shared<ExecutionImpl>(std::move(box), request.id(), std::move(connection.client)));
 }
 
+// Where the main process's output ends now.
+Result<uint64_t> end_of_log(const BoxImpl& box) {
+    rpc::Client client = TRY(connect_client(box.folder));
+    v1::ReadLogRequest request;
+    request.set_max_bytes(Execution::kMaxChunk);
+    for (;;) {
+        const auto slice = TRY(client.call<v1::ReadLogResponse>(kBoxService, "ReadLog", request));
+        if (slice.next_offset() == request.offset()) return slice.next_offset();
+        request.set_offset(slice.next_offset());
+    }
+}
+
 Result<Execution> attach_main(std::shared_ptr<const BoxImpl> box, bool from_beginning) {
     if (!box->config.is_job())
         return base::make_error(ErrorCode::kInvalidState,
@@ -188,13 +226,7 @@ Result<Execution> attach_main(std::shared_ptr<const BoxImpl> box, bool from_begi
     Connection connection = TRY(running(*box));
     auto execution =
         std::make_shared<ExecutionImpl>(box, std::string(kMainExecution), std::move(connection.client));
-    if (!from_beginning) {
-        rpc::Client client = TRY(connect_client(box->folder));
-        v1::ReadLogRequest request;
-        request.set_offset(UINT64_MAX);
-        const auto end = TRY(client.call<v1::ReadLogResponse>(kBoxService, "ReadLog", request));
-        execution->start_reading_at(end.next_offset());
-    }
+    if (!from_beginning) execution->start_reading_at(TRY(end_of_log(*box)));
     return Execution(std::move(execution));
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -30,11 +31,15 @@ class ExecutionImpl {
     Result<ExitStatus> wait();
     Result<void> signal(int number);
     Result<void> resize(TerminalSize size);
+    void disconnect();
 
   private:
     struct Lane {
         std::mutex mutex;
         std::optional<rpc::Client> client;  // connected when first needed
+        // The client's socket, for disconnect(): a descriptor of its own, since the client may close its.
+        std::mutex socket_mutex;
+        base::Fd socket;
     };
     // The output of the main process is a log that both streams share.
     struct LogCursor {
@@ -44,6 +49,7 @@ class ExecutionImpl {
     };
 
     bool is_main() const { return id_ == runtime::kMainExecution; }
+    Result<void> connect(Lane& lane);
     template <typename Response>
     Result<Response> call(Lane& lane, std::string_view method, const google::protobuf::MessageLite& request);
     Result<std::string> read_exec(Lane& lane, Stream stream, size_t max_bytes);
@@ -56,6 +62,7 @@ class ExecutionImpl {
     Lane input_;
     Lane wait_;
     Lane control_;
+    std::atomic<bool> disconnected_ = false;
     std::optional<ExitStatus> exit_;  // guarded by wait_.mutex
 };
 

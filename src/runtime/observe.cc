@@ -36,7 +36,8 @@ BoxState state_after_end(const BoxFolder& folder, const BoxState& before) {
     BoxState after = before;
     after.status = BoxStatus::kStopped;
     if (const auto record = read_exit_record(folder)) {
-        after.exit_code = record->shell_code();
+        if (record->failed) after.status = BoxStatus::kFailed;
+        if (!record->failed) after.exit_code = record->shell_code();
         after.reason = record->reason;
         after.finished_at = record->finished_at;
     } else {

@@ -98,6 +98,10 @@ Images Runtime::images() const {
     return Images(impl_);
 }
 
+const std::string& Runtime::home() const {
+    return impl_->home.path();
+}
+
 Result<RuntimeInfo> Runtime::info() const {
     RuntimeInfo info;
     info.version = version();

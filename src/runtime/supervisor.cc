@@ -162,6 +162,7 @@ std::optional<ExitRecord> read_exit_record(const BoxFolder& folder) {
     number("finished_at", record.finished_at);
     if (const auto reason = json.find("reason"); reason != json.end() && reason->is_string())
         record.reason = reason->get<std::string>();
+    if (const auto failed = json.find("failed"); failed != json.end()) record.failed = *failed == true;
     return record;
 }
 

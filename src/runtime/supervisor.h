@@ -46,6 +46,7 @@ struct ExitRecord {
     int code = 0;
     int signal = 0;
     std::string reason;
+    bool failed = false;      // the guest did not come up
     int64_t finished_at = 0;  // ns since the epoch
     int shell_code() const { return signal ? 128 + signal : code; }
 };

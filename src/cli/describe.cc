@@ -1,0 +1,94 @@
+#include "cli/describe.h"
+
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "cli/output.h"
+
+namespace boxlite::cli {
+
+std::string time_text(int64_t ns) {
+    return ns == 0 ? std::string() : base::format_time(ns);
+}
+
+Value describe_box(const BoxInfo& info) {
+    const std::string status(box_status_name(info.status));
+    Value env = Value::array();
+    for (const auto& [name, value] : info.env) env.push_back(name + "=" + value);
+    Value box;
+    box["Id"] = info.id;
+    box["Name"] = info.name;
+    box["Image"] = info.image;
+    box["ImageId"] = info.image_digest;
+    box["Created"] = time_text(info.created_at);
+    box["Status"] = status;
+    box["State"] = {{"Status", status},
+                    {"Running", info.status == BoxStatus::kRunning},
+                    {"Pid", info.pid},
+                    {"ExitCode", info.exit_code ? Value(*info.exit_code) : Value(nullptr)},
+                    {"Reason", info.reason},
+                    {"StartedAt", time_text(info.started_at)},
+                    {"FinishedAt", time_text(info.finished_at)}};
+    box["Cpus"] = info.cpus;
+    box["Memory"] = info.memory_bytes;
+    box["DiskSize"] = info.disk_bytes;
+    box["Isolation"] = info.isolation;
+    box["Engine"] = info.engine;
+    box["Kernel"] = info.kernel;
+    box["BootMs"] = info.boot_ms;
+    box["Jail"] = info.jail;
+    box["Command"] = info.command;
+    box["Env"] = std::move(env);
+    box["WorkingDir"] = info.working_dir;
+    box["User"] = info.user;
+    box["Hostname"] = info.hostname;
+    box["Tty"] = info.tty;
+    box["OpenStdin"] = info.stdin_open;
+    box["AutoRemove"] = info.auto_remove;
+    box["Privileged"] = info.privileged;
+    box["Folder"] = info.folder;
+    return box;
+}
+
+Value describe_image(const ImageInfo& info) {
+    Value image;
+    image["Id"] = info.id;
+    image["Repository"] = info.repository;
+    image["Tag"] = info.tag;
+    image["Reference"] = info.reference;
+    image["Digest"] = info.manifest_digest;
+    image["Created"] = time_text(info.created_at);
+    image["Size"] = info.size_bytes;
+    return image;
+}
+
+std::string status_line(const BoxInfo& info, int64_t now_ns) {
+    switch (info.status) {
+        case BoxStatus::kConfigured:
+            return "Created";
+        case BoxStatus::kRunning: {
+            std::string age = human_age(info.started_at, now_ns);
+            if (age.ends_with(" ago")) age.resize(age.size() - 4);
+            return "Up " + (age == "just now" ? "less than a second" : age);
+        }
+        case BoxStatus::kPaused:
+            return "Paused";
+        case BoxStatus::kStopping:
+            return "Stopping";
+        case BoxStatus::kFailed:
+            return fmt::format("Failed {}", human_age(info.finished_at, now_ns));
+        case BoxStatus::kStopped:
+            break;
+    }
+    const std::string code = info.exit_code ? fmt::format(" ({})", *info.exit_code) : "";
+    return fmt::format("Exited{} {}", code, human_age(info.finished_at, now_ns));
+}
+
+std::string command_line(const std::vector<std::string>& argv, size_t limit) {
+    std::string line;
+    for (const std::string& word : argv) line += (line.empty() ? "" : " ") + word;
+    if (line.size() > limit) line = line.substr(0, limit - 3) + "...";
+    return line;
+}
+
+}  // namespace boxlite::cli
