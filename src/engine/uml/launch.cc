@@ -38,10 +38,10 @@ Result<std::unique_ptr<Launched>> launch(LaunchPlan plan) {
     const base::Fd null = TRY(base::open_file("/dev/null", O_RDONLY));
     base::SpawnOptions options;
     options.argv = kernel_arguments(plan);
-    // The kernel finds the top of its address space by its last environment string: there must be one.
     // Kernels before 6.13 abort with the rseq area that glibc registers; to later ones it makes no
-    // difference.
-    options.env = std::vector<std::string>{"GLIBC_TUNABLES=glibc.pthread.rseq=0"};
+    // difference. The kernel finds the top of its address space by its environment strings, and glibc moves
+    // the tunables elsewhere: there must be another one.
+    options.env = std::vector<std::string>{"GLIBC_TUNABLES=glibc.pthread.rseq=0", "HOME=/"};
     options.fds = {{null.get(), 0},
                    {plan.console.get(), 1},
                    {plan.console.get(), 2},
