@@ -114,6 +114,16 @@ inline constexpr size_t kMaxLayers = 1024;
 // (CVE-2021-41190), is refused with kImage.
 Result<std::variant<Manifest, Index>> parse_manifest(std::string_view document, std::string_view declared);
 
+// A manifest and the document that says it.
+struct WrittenManifest {
+    Manifest manifest;
+    Descriptor descriptor;
+    std::string content;
+};
+// Writes an OCI manifest with this configuration and these layers; Docker's media types become OCI's, whose
+// content is the same.
+Result<WrittenManifest> write_oci_manifest(Manifest manifest);
+
 Result<ImageConfig> parse_config(std::string_view document);
 
 // The entries of `index` that fit `wanted`, best first. kNotFound with the platforms on offer.

@@ -11,10 +11,6 @@ namespace {
 
 constexpr size_t kMaxImages = 1000;
 
-json::Value json_of(const Descriptor& blob) {
-    return {{"mediaType", blob.media_type}, {"digest", blob.digest.to_string()}, {"size", blob.size}};
-}
-
 // "<hex>.json", "blobs/sha256/<hex>": a name that says what the content must be.
 Result<void> check_named_digest(const std::string& name, const Digest& actual) {
     std::string hex = name.substr(name.rfind('/') + 1);
@@ -65,17 +61,11 @@ Result<ImportedImage> finish_image(const ImportJob& job, const std::string& conf
                                 config.platform.to_string(), job.options.platform.to_string());
     const Digest config_digest = TRY(Digest::of(base::as_bytes(config_text)));
     const Descriptor config_blob{std::string(media_type::kOciConfig), config_digest, config_text.size()};
-    json::Value layer_list = json::Value::array();
-    for (const Descriptor& layer : layers) layer_list.push_back(json_of(layer));
-    const std::string manifest = json::dump({{"schemaVersion", 2},
-                                             {"mediaType", media_type::kOciManifest},
-                                             {"config", json_of(config_blob)},
-                                             {"layers", layer_list}});
-    const Digest digest = TRY(Digest::of(base::as_bytes(manifest)));
-    Descriptor descriptor{std::string(media_type::kOciManifest), digest, manifest.size()};
+    const WrittenManifest written =
+        TRY(write_oci_manifest({std::string(media_type::kOciManifest), config_blob, layers, {}}));
     TRY(job.store.put_blob(config_blob, config_text));
-    TRY(job.store.put_blob(descriptor, manifest));
-    return ImportedImage{std::move(descriptor), digest, {}};
+    TRY(job.store.put_blob(written.descriptor, written.content));
+    return ImportedImage{written.descriptor, written.descriptor.digest, {}};
 }
 
 Result<ImportedImage> take_image(const ImportJob& job, const json::Reader& entry) {

@@ -37,24 +37,28 @@ Result<void> take_layer(const ImportJob& job, const Descriptor& layer) {
 
 Result<Descriptor> take_image(const ImportJob& job, const Descriptor& entry, int depth) {
     const std::string content = TRY(read_verified(job, entry, kMaxManifestBytes));
-    const auto document = TRY_CONTEXT(parse_manifest(content, entry.media_type), entry.digest.to_string());
+    auto document = TRY_CONTEXT(parse_manifest(content, entry.media_type), entry.digest.to_string());
     if (const auto* index = std::get_if<Index>(&document)) {
         if (depth >= kMaxNesting) return base::make_error(ErrorCode::kImage, "indexes are nested too deeply");
         return take_image(job, TRY(select_platform(*index, job.options.platform))[0], depth + 1);
     }
-    const auto& manifest = std::get<Manifest>(document);
-    TRY(check_image_types(manifest));
+    TRY(check_image_types(std::get<Manifest>(document)));
+    // Written anew only where it uses Docker's types: the store keeps OCI manifests.
+    const bool oci = entry.media_type == media_type::kOciManifest;
+    Descriptor descriptor{entry.media_type, entry.digest, entry.size};
+    WrittenManifest written{std::get<Manifest>(std::move(document)), std::move(descriptor), content};
+    if (!oci) written = TRY(write_oci_manifest(std::move(written.manifest)));
+    const Manifest& manifest = written.manifest;
     const std::string config_text = TRY(read_verified(job, manifest.config, kMaxConfigBytes));
     const ImageConfig config = TRY(parse_config(config_text));
     if (!job.options.platform.accepts(config.platform))
         return base::make_error(ErrorCode::kImage, "the image is for {}, not for {}",
                                 config.platform.to_string(), job.options.platform.to_string());
-    Descriptor descriptor{entry.media_type, entry.digest, entry.size};
-    TRY(assemble_image(descriptor, manifest, config));
+    TRY(assemble_image(written.descriptor, manifest, config));
     for (const Descriptor& layer : manifest.layers) TRY(take_layer(job, layer));
     TRY(job.store.put_blob(manifest.config, config_text));
-    TRY(job.store.put_blob(descriptor, content));
-    return descriptor;
+    TRY(job.store.put_blob(written.descriptor, written.content));
+    return written.descriptor;
 }
 
 void name_image(const Descriptor& entry, ImportedImage& image) {

@@ -68,7 +68,52 @@ Result<std::string> settle_media_type(const Reader& root, std::string_view decla
     return std::string(type);
 }
 
+struct SameContent {
+    std::string_view docker, oci;
+};
+constexpr SameContent kSameContent[] = {
+    {media_type::kDockerManifest, media_type::kOciManifest},
+    {media_type::kDockerConfig, media_type::kOciConfig},
+    {media_type::kDockerLayer, media_type::kOciLayer},
+    {media_type::kDockerLayerGzip, media_type::kOciLayerGzip},
+    {"application/vnd.docker.image.rootfs.diff.tar.zstd", media_type::kOciLayerZstd},
+    {"application/vnd.docker.image.rootfs.foreign.diff.tar.gzip",
+     "application/vnd.oci.image.layer.nondistributable.v1.tar+gzip"},
+};
+
+void use_oci_type(std::string& type) {
+    for (const SameContent& same : kSameContent)
+        if (type == same.docker) type = same.oci;
+}
+
+json::Value to_json(const Descriptor& descriptor) {
+    json::Value value{{"mediaType", descriptor.media_type},
+                      {"digest", descriptor.digest.to_string()},
+                      {"size", descriptor.size}};
+    if (!descriptor.annotations.empty()) value["annotations"] = descriptor.annotations;
+    return value;
+}
+
 }  // namespace
+
+Result<WrittenManifest> write_oci_manifest(Manifest manifest) {
+    use_oci_type(manifest.media_type);
+    use_oci_type(manifest.config.media_type);
+    json::Value layers = json::Value::array();
+    for (Descriptor& layer : manifest.layers) {
+        use_oci_type(layer.media_type);
+        layers.push_back(to_json(layer));
+    }
+    json::Value document{{"schemaVersion", 2},
+                         {"mediaType", manifest.media_type},
+                         {"config", to_json(manifest.config)},
+                         {"layers", layers}};
+    if (!manifest.annotations.empty()) document["annotations"] = manifest.annotations;
+    std::string content = json::dump(document);
+    Digest digest = TRY(Digest::of(base::as_bytes(content)));
+    Descriptor descriptor{manifest.media_type, std::move(digest), content.size()};
+    return WrittenManifest{std::move(manifest), std::move(descriptor), std::move(content)};
+}
 
 Result<std::variant<Manifest, Index>> parse_manifest(std::string_view document, std::string_view declared) {
     if (declared.starts_with("application/vnd.docker.distribution.manifest.v1"))

@@ -37,6 +37,21 @@ Result<FetchedManifest> manifest_by_digest(const Job& job, const Descriptor& ent
     return job.client.get_manifest(job.reference, entry.digest.to_string(), job.options.stop);
 }
 
+// The store keeps OCI manifests only: tools that read layouts know no others.
+Result<Found> store_manifest(const Job& job, Manifest manifest, FetchedManifest fetched,
+                             const Digest& source) {
+    TRY(check_image_types(manifest));
+    Descriptor descriptor{manifest.media_type, fetched.digest, fetched.content.size()};
+    if (manifest.media_type != media_type::kOciManifest) {
+        WrittenManifest written = TRY(write_oci_manifest(std::move(manifest)));
+        manifest = std::move(written.manifest);
+        descriptor = std::move(written.descriptor);
+        fetched.content = std::move(written.content);
+    }
+    TRY(job.store.put_blob(descriptor, fetched.content));
+    return Found{std::move(descriptor), std::move(manifest), source};
+}
+
 // From what the reference names, through indexes, to the manifest for the wanted platform.
 Result<Found> find_manifest(const Job& job) {
     FetchedManifest fetched =
@@ -46,10 +61,7 @@ Result<Found> find_manifest(const Job& job) {
     for (int depth = 0; depth <= kMaxNesting; ++depth) {
         auto document = TRY_CONTEXT(parse_manifest(fetched.content, declared), fetched.digest.to_string());
         if (auto* manifest = std::get_if<Manifest>(&document)) {
-            TRY(check_image_types(*manifest));
-            Descriptor descriptor{manifest->media_type, fetched.digest, fetched.content.size()};
-            TRY(job.store.put_blob(descriptor, fetched.content));
-            return Found{std::move(descriptor), std::move(*manifest), source};
+            return store_manifest(job, std::move(*manifest), std::move(fetched), source);
         }
         const auto entries = TRY(select_platform(std::get<Index>(document), job.options.platform));
         const Descriptor& entry = entries[0];
