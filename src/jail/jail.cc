@@ -149,6 +149,8 @@ Result<void> prepare(const JailedProgram& program, const JailOptions& options, P
     plan.argv = p.argv.data();
     plan.envp = p.envp.data();
     plan.uid = options.uid;
+    plan.uid_map = p.uid_map.c_str();
+    plan.gid_map = p.gid_map.c_str();
     plan.max_open_files = open_files_limit(options.max_open_files);
     plan.seccomp = options.seccomp.empty() ? nullptr : &p.seccomp;
     plan.strict = options.strict;
