@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "base/event_loop.h"
+#include "jail/jail.h"
 #include "virtio/device.h"
 
 namespace boxlite::engine {
 
 struct MachineConfig {
+    std::string box_id;
     std::string kernel_path;
     std::string initramfs_path;
     uint32_t cpus = 1;
@@ -22,6 +24,9 @@ struct MachineConfig {
     std::string user_mode = "seccomp";
     // True: an error when the host cannot give a part of the machine's confinement.
     bool strict_jail = false;
+    // Called once the machine's process runs and before any thread of this process is started: the moment
+    // for the caller to confine itself, since it will start no other process. An error ends the start.
+    std::function<Result<void>()> confine;
     // The guest kernel's messages, in pieces, on the machine's thread. Bounds what it keeps.
     std::function<void(base::ByteView)> console;
 };
@@ -43,8 +48,8 @@ class Machine {
 
     virtual std::string engine() const = 0;     // "uml", "kvm"
     virtual std::string isolation() const = 0;  // "software", "hardware"
-    // What confines the machine, and "missing: …" for what this host does not give.
-    virtual std::vector<std::string> jail() const = 0;
+    // What confines the machine.
+    virtual const jail::JailReport& jail() const = 0;
     virtual pid_t pid() const = 0;
     // Ends the machine at once, as if its power was cut. The exit callback tells when it is over.
     virtual void kill() = 0;

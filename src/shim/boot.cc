@@ -4,6 +4,7 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "disk/qcow2.h"
+#include "jail/confine.h"
 #include "shim/supervisor.h"
 
 namespace boxlite::shim {
@@ -71,6 +72,7 @@ Result<void> Supervisor::start_machine() {
         });
     });
     engine::MachineConfig config;
+    config.box_id = spec_.box_id();
     config.kernel_path = spec_.kernel_path();
     config.initramfs_path = spec_.initramfs_path();
     config.cpus = spec_.cpus();
@@ -78,9 +80,21 @@ Result<void> Supervisor::start_machine() {
     config.devices = {&vsock_, disk_.get(), &rng_};
     config.user_mode = spec_.user_mode();
     config.strict_jail = spec_.strict_jail();
+    config.confine = [this] { return confine(); };
     config.console = [this](base::ByteView text) { console_->append(text); };
     machine_ =
         TRY(engine::start_uml(config, loop_, [this](engine::MachineExit exit) { machine_ended(exit); }));
+    return {};
+}
+
+// From here on the supervisor reaches its box's folder, the disks below it and its log, and nothing else.
+Result<void> Supervisor::confine() {
+    jail::ShimConfinement confinement;
+    confinement.read_write = {spec_.box_dir()};
+    if (!spec_.log_dir().empty()) confinement.read_write.push_back(spec_.log_dir());
+    confinement.read_only = {spec_.box_dir() + "/../../bases"};
+    confinement.strict = spec_.strict_jail();
+    own_jail_ = TRY(jail::confine_shim(confinement));
     return {};
 }
 

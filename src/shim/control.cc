@@ -169,7 +169,13 @@ v1::BoxStatus Supervisor::status() const {
     status.set_kernel(kernel_release_);
     status.set_started_at_ns(started_at_ns_);
     status.set_boot_ms(boot_ms_);
-    for (const std::string& part : machine_->jail()) status.add_jail(part);
+    const auto add_jail = [&status](const char* whose, const jail::JailReport& report) {
+        for (const std::string& part : report.applied) status.add_jail(fmt::format("{}: {}", whose, part));
+        for (const auto& part : report.missing)
+            status.add_jail(fmt::format("{}: missing: {} ({})", whose, part.what, part.why));
+    };
+    add_jail("machine", machine_->jail());
+    add_jail("supervisor", own_jail_);
     if (main_exit_) *status.mutable_main_exit() = *main_exit_;
     if (failure_) status.set_failure(failure_->message);
     return status;

@@ -42,6 +42,7 @@ class Supervisor {
     Result<void> boot();
     Result<void> open_disk();
     Result<void> start_machine();
+    Result<void> confine();
     void agent_connected(base::Fd stream);
     void set_up_guest();
     void guest_ready(Result<std::string_view> answer);
@@ -90,6 +91,7 @@ class Supervisor {
     virtio::Vsock vsock_;
     virtio::Rng rng_;
     std::unique_ptr<engine::Machine> machine_;
+    jail::JailReport own_jail_;
     std::shared_ptr<rpc::Channel> agent_;
     base::EventLoop::TimerId boot_timer_ = 0;
     base::EventLoop::TimerId off_timer_ = 0;

@@ -1,6 +1,6 @@
 #include "engine/uml/launch.h"
 
-#include <fcntl.h>
+#include "jail/seccomp.h"
 
 namespace boxlite::engine::uml {
 
@@ -9,6 +9,11 @@ namespace {
 // Numbers in the kernel process: 0 is /dev/null, 1 and 2 the console.
 constexpr int kInitramfsFd = 3;
 constexpr int kFirstDeviceFd = 4;
+
+// Beside the guest's memory: the kernel's own image, and what the host keeps for each guest process.
+constexpr uint64_t kKernelOverheadMib = 256;
+// One host process for each address space in the guest.
+constexpr uint64_t kMaxGuestProcesses = 32768;
 
 }  // namespace
 
@@ -34,22 +39,26 @@ std::vector<std::string> kernel_arguments(const LaunchPlan& plan) {
     return arguments;
 }
 
-Result<std::unique_ptr<Launched>> launch(LaunchPlan plan) {
-    const base::Fd null = TRY(base::open_file("/dev/null", O_RDONLY));
-    base::SpawnOptions options;
-    options.argv = kernel_arguments(plan);
+Result<jail::JailedProcess> launch(const LaunchPlan& plan) {
+    jail::JailedProgram program;
+    program.binary = plan.kernel.get();
+    program.argv = kernel_arguments(plan);
     // Kernels before 6.13 abort with the rseq area that glibc registers; to later ones it makes no
     // difference. The kernel finds the top of its address space by its environment strings, and glibc moves
     // the tunables elsewhere: there must be another one.
-    options.env = std::vector<std::string>{"GLIBC_TUNABLES=glibc.pthread.rseq=0", "HOME=/"};
-    options.fds = {{null.get(), 0},
-                   {plan.console.get(), 1},
-                   {plan.console.get(), 2},
-                   {plan.initramfs.get(), kInitramfsFd}};
+    program.env = {"GLIBC_TUNABLES=glibc.pthread.rseq=0", "HOME=/"};
+    program.fds = {{plan.console.get(), 1}, {plan.console.get(), 2}, {plan.initramfs.get(), kInitramfsFd}};
     int fd = kFirstDeviceFd;
-    for (const LaunchPlan::Device& device : plan.devices) options.fds.emplace_back(device.socket.get(), fd++);
-    options.argv[0] = fmt::format("/proc/self/fd/{}", plan.kernel.get());
-    return std::make_unique<Launched>(Launched{TRY(base::Process::spawn(options)), {}});
+    for (const LaunchPlan::Device& device : plan.devices) program.fds.emplace_back(device.socket.get(), fd++);
+
+    jail::JailOptions options;
+    options.seccomp = TRY(jail::uml_kernel_policy());
+    options.uid = jail::box_uid(plan.box_id);
+    options.strict = plan.strict_jail;
+    options.cgroup.name = "boxlite-" + plan.box_id;
+    options.cgroup.memory_max = (uint64_t{plan.memory_mib} + kKernelOverheadMib) << 20;
+    options.cgroup.pids_max = kMaxGuestProcesses;
+    return jail::spawn_jailed(program, options);
 }
 
 }  // namespace boxlite::engine::uml

@@ -1,11 +1,10 @@
 // Starting the kernel process of the uml engine: its command line, its descriptors, its jail.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "base/process.h"
+#include "jail/jail.h"
 #include "virtio/device.h"
 
 namespace boxlite::engine::uml {
@@ -19,20 +18,17 @@ struct LaunchPlan {
     base::Fd initramfs;
     base::Fd console;  // gets the kernel's messages
     std::vector<Device> devices;
+    std::string box_id;
     uint32_t memory_mib = 0;
     std::string user_mode;
     bool strict_jail = false;
-};
-
-struct Launched {
-    base::Process process;
-    std::vector<std::string> jail;
 };
 
 // The kernel's arguments for a plan, argv[0] included. Inherited descriptors are named "@N" (see
 // guest/kernel/patches).
 std::vector<std::string> kernel_arguments(const LaunchPlan& plan);
 
-Result<std::unique_ptr<Launched>> launch(LaunchPlan plan);
+// On a thread that lives as long as the process does.
+Result<jail::JailedProcess> launch(const LaunchPlan& plan);
 
 }  // namespace boxlite::engine::uml

@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <optional>
+
 #include "base/file.h"
 #include "base/log.h"
 #include "base/process.h"
@@ -17,6 +19,22 @@
 namespace boxlite::engine {
 
 namespace {
+
+// A kernel that gives up aborts; as process 1 of its namespace it survives that and dies of what abort() does
+// next, a fault.
+MachineExit::Kind kind_of(const base::ExitStatus& status) {
+    switch (status.signal) {
+        case 0:
+            return status.code == 0 ? MachineExit::Kind::kPowerOff : MachineExit::Kind::kPanic;
+        case SIGABRT:
+        case SIGSEGV:
+        case SIGILL:
+        case SIGBUS:
+            return MachineExit::Kind::kPanic;
+        default:
+            return MachineExit::Kind::kKilled;
+    }
+}
 
 class UmlMachine final : public Machine {
   public:
@@ -30,38 +48,49 @@ class UmlMachine final : public Machine {
     }
 
     Result<void> start(const MachineConfig& config) {
-        disk_thread_ = TRY(DeviceThread::start("disk"));
-        io_thread_ = TRY(DeviceThread::start("devices"));
         uml::LaunchPlan plan;
         plan.kernel = TRY(base::open_file(config.kernel_path, O_RDONLY));
         plan.initramfs = TRY(base::open_file(config.initramfs_path, O_RDONLY));
+        plan.box_id = config.box_id;
         plan.memory_mib = config.memory_mib;
         plan.user_mode = config.user_mode;
         plan.strict_jail = config.strict_jail;
-        for (virtio::Device* device : config.devices) {
-            base::FdPair sockets = TRY(base::make_socketpair(SOCK_STREAM));
-            plan.devices.push_back({std::move(sockets.second), device->type()});
-            TRY(add_backend(*device, std::move(sockets.first)));
+        std::vector<base::Fd> sockets;
+        for (const virtio::Device* device : config.devices) {
+            base::FdPair pair = TRY(base::make_socketpair(SOCK_STREAM));
+            plan.devices.push_back({std::move(pair.second), device->type()});
+            sockets.push_back(std::move(pair.first));
         }
         base::FdPair output = TRY(base::make_pipe());
         console_pipe_ = std::move(output.first);
         TRY(base::set_nonblocking(console_pipe_.get(), true));
         plan.console = std::move(output.second);
-        launched_ = TRY(uml::launch(std::move(plan)));
+        launched_.emplace(TRY(uml::launch(plan)));
         process_ = &launched_->process;
+        if (config.confine) TRY(config.confine());
+        TRY(start_devices(config, std::move(sockets)));
         TRY(loop_.watch(process_->pidfd(), EPOLLIN, [this](uint32_t) { finish(); }));
         return loop_.watch(console_pipe_.get(), EPOLLIN, [this](uint32_t) { read_console(); });
     }
 
     std::string engine() const override { return "uml"; }
     std::string isolation() const override { return "software"; }
-    std::vector<std::string> jail() const override { return launched_->jail; }
+    const jail::JailReport& jail() const override { return launched_->report; }
     pid_t pid() const override { return launched_->process.pid(); }
     void kill() override {
         if (process_) (void)process_->signal(SIGKILL);
     }
 
   private:
+    // The kernel waits for them: its messages queue up in the sockets.
+    Result<void> start_devices(const MachineConfig& config, std::vector<base::Fd> sockets) {
+        disk_thread_ = TRY(DeviceThread::start("disk"));
+        io_thread_ = TRY(DeviceThread::start("devices"));
+        for (size_t i = 0; i < sockets.size(); ++i)
+            TRY(add_backend(*config.devices[i], std::move(sockets[i])));
+        return {};
+    }
+
     Result<void> add_backend(virtio::Device& device, base::Fd socket) {
         DeviceThread& thread = device.type() == virtio::DeviceType::kBlock ? *disk_thread_ : *io_thread_;
         auto backend = std::make_unique<virtio::vhost_user::Backend>(
@@ -101,17 +130,14 @@ class UmlMachine final : public Machine {
             if (console_pipe_.valid()) loop_.unwatch(console_pipe_.get());
             console_pipe_.reset();
         }
-        disk_thread_->stop();
-        io_thread_->stop();
+        if (disk_thread_) disk_thread_->stop();
+        if (io_thread_) io_thread_->stop();
         backends_.clear();
         MachineExit exit;
         if (status.ok()) {
             exit.code = status->code;
             exit.signal = status->signal;
-            if (status->signal == SIGABRT || (status->signal == 0 && status->code != 0))
-                exit.kind = MachineExit::Kind::kPanic;
-            else if (status->signal != 0)
-                exit.kind = MachineExit::Kind::kKilled;
+            exit.kind = kind_of(*status);
         }
         if (on_exit_) std::exchange(on_exit_, nullptr)(exit);
     }
@@ -123,7 +149,7 @@ class UmlMachine final : public Machine {
     std::unique_ptr<DeviceThread> io_thread_;
     std::vector<std::unique_ptr<virtio::vhost_user::Backend>> backends_;
     base::Fd console_pipe_;
-    std::unique_ptr<uml::Launched> launched_;
+    std::optional<jail::JailedProcess> launched_;
     base::Process* process_ = nullptr;  // until it is reaped
 };
 
