@@ -1,0 +1,189 @@
+"""What the integration tests share: the built command, homes that clean up after themselves, a registry on
+loopback, and Debian images made by mmdebstrap.
+
+$BOXLITE names the command under test.
+"""
+import contextlib
+import hashlib
+import json
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+BOXLITE = os.environ["BOXLITE"]
+CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "boxlite", "test-images")
+
+
+class Result:
+    def __init__(self, process):
+        self.code, self.out, self.err = process.returncode, process.stdout, process.stderr
+
+    def __repr__(self):
+        return f"exit {self.code}\nstdout: {self.out[-2000:]!r}\nstderr: {self.err[-2000:]!r}"
+
+
+class Home:
+    """A BOXLITE_HOME. On close every box is removed by force and the folder deleted."""
+
+    def __init__(self, user=None):
+        self.user = user
+        self.path = tempfile.mkdtemp(prefix="boxlite-test-")
+        if user:
+            os.chown(self.path, user.pw_uid, user.pw_gid)
+
+    def command(self, *args):
+        return [BOXLITE, "--home", self.path, *args]
+
+    def options(self):
+        env = {"PATH": os.environ["PATH"], "HOME": self.path, "LANG": "C.UTF-8"}
+        options = {"env": env}
+        if self.user:
+            options.update(user=self.user.pw_uid, group=self.user.pw_gid, extra_groups=[], cwd=self.path)
+        return options
+
+    def run(self, *args, stdin=b"", timeout=120):
+        return Result(subprocess.run(self.command(*args), input=stdin, capture_output=True, timeout=timeout, **self.options()))
+
+    def popen(self, *args, **extra):
+        return subprocess.Popen(self.command(*args), **self.options(), **extra)
+
+    def inspect(self, box):
+        result = self.run("inspect", box)
+        assert result.code == 0, result
+        return json.loads(result.out)[0]
+
+    def close(self):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.run("rm", "-f", "-a")
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+class BoxTest(unittest.TestCase):
+    """A test with a home of its own. check() runs a command that must succeed."""
+
+    user = None
+
+    def setUp(self):
+        self.home = Home(self.user)
+        self.addCleanup(self.home.close)
+
+    def check(self, *args, code=0, **options):
+        result = self.home.run(*args, **options)
+        self.assertEqual(result.code, code, f"{args}: {result!r}")
+        return result
+
+    def output(self, *args, **options):
+        return self.check(*args, **options).out.decode()
+
+
+def wait_until(condition, what, seconds=30):
+    """Polls a condition that has no event to wait for; fails the test when the time is up."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.02)
+
+
+def alive(pid):
+    """Whether a process is there and not a zombie."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except FileNotFoundError:
+        return False
+
+
+def kill(pid):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Registry:
+    """Debian's docker-registry on a port of loopback."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="boxlite-registry-")
+        self.address = f"127.0.0.1:{free_port()}"
+        config = os.path.join(self.folder, "config.yml")
+        with open(config, "w") as out:
+            json.dump({"version": 0.1, "log": {"level": "error"},
+                       "storage": {"filesystem": {"rootdirectory": os.path.join(self.folder, "data")}},
+                       "http": {"addr": self.address}}, out)
+        self.process = subprocess.Popen(["docker-registry", "serve", config], stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL)
+        host, port = self.address.split(":")
+
+        def answers():
+            with socket.socket() as probe:
+                return probe.connect_ex((host, int(port))) == 0
+
+        try:
+            wait_until(answers, "the registry listens")
+        except AssertionError:
+            self.close()
+            raise
+
+    def push(self, layout, name):
+        """Copies an image from an OCI layout into the registry; returns its reference."""
+        reference = f"{self.address}/{name}"
+        subprocess.run(["skopeo", "copy", "-q", "--dest-tls-verify=false", f"oci:{layout}", f"docker://{reference}"],
+                       check=True, stdout=subprocess.DEVNULL)
+        return reference
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def debian_image(packages):
+    """An OCI layout ("folder:tag") of a minimal Debian 12 with some packages, built once by mmdebstrap."""
+    key = hashlib.sha256(("bookworm 1 " + " ".join(sorted(packages))).encode()).hexdigest()[:16]
+    layout = os.path.join(CACHE, key)
+    if not os.path.exists(layout):
+        os.makedirs(CACHE, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CACHE) as work:
+            tree = os.path.join(work, "bundle")
+            made = os.path.join(work, "layout")
+            mirror = subprocess.run(["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages", "Origin: Debian"],
+                                    capture_output=True, text=True, check=True).stdout.split()
+            subprocess.run(["umoci", "init", "--layout", made], check=True)
+            subprocess.run(["umoci", "new", "--image", f"{made}:latest"], check=True)
+            subprocess.run(["umoci", "unpack", "--image", f"{made}:latest", tree], check=True, stderr=subprocess.DEVNULL)
+            subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", "--mode=root", f"--include={','.join(packages)}",
+                            "bookworm", os.path.join(work, "root.tar"), f"deb {mirror[0]} bookworm main"], check=True)
+            subprocess.run(["tar", "-xpf", os.path.join(work, "root.tar"), "--xattrs", "--xattrs-include=*", "--numeric-owner",
+                            "-C", os.path.join(tree, "rootfs")], check=True)
+            subprocess.run(["umoci", "repack", "--image", f"{made}:latest", tree], check=True)
+            subprocess.run(["umoci", "config", "--image", f"{made}:latest", "--config.cmd", "/bin/bash",
+                            "--config.env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"], check=True)
+            os.rename(made, layout)
+    return f"{layout}:latest"
+
+
+@contextlib.contextmanager
+def ordinary_user():
+    """A freshly made user without any group or privilege."""
+    name = f"boxlite{os.getpid()}"
+    subprocess.run(["useradd", "--no-create-home", "--shell", "/bin/sh", name], check=True)
+    try:
+        yield pwd.getpwnam(name)
+    finally:
+        subprocess.run(["userdel", name], check=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit("a library; run the test files")

@@ -1,0 +1,125 @@
+"""Boxes persist: stop, start, kill -9 of any process, two clients on one home."""
+import json
+import os
+import subprocess
+import threading
+import unittest
+
+import boxtest
+from boxtest import BoxTest, alive, kill, wait_until
+
+
+def machine_of(shim):
+    """The guest kernel's process: the supervisor's only child."""
+    children = subprocess.run(["pgrep", "-P", str(shim)], capture_output=True, text=True).stdout.split()
+    return int(children[0])
+
+
+class Lifecycle(BoxTest):
+    def create(self, *args):
+        self.check("create", "--name", "box", *args, "base")
+
+    def test_files_survive_stop_and_start(self):
+        self.create()
+        self.check("exec", "box", "sh", "-c", "echo kept > /root/file; mkdir /root/dir")
+        self.check("stop", "box")
+        self.assertEqual(self.home.inspect("box")["State"]["Status"], "stopped")
+        self.assertEqual(self.output("exec", "box", "cat", "/root/file"), "kept\n")
+        self.check("restart", "box")
+        self.assertEqual(self.output("exec", "box", "cat", "/root/file"), "kept\n")
+
+    def test_a_detached_box_outlives_its_creator_and_others_do_not(self):
+        self.check("run", "-d", "--name", "kept", "base", "sleep", "3600")
+        self.assertTrue(self.home.inspect("kept")["State"]["Running"])
+        process = self.home.popen("run", "--name", "tied", "base", "sleep", "3600", stdout=subprocess.DEVNULL)
+        wait_until(lambda: self.home.run("exec", "tied", "true").code == 0, "the box runs")
+        shim = self.home.inspect("tied")["State"]["Pid"]
+        process.kill()
+        process.wait()
+        wait_until(lambda: not alive(shim), "the box ends with its creator")
+        self.assertFalse(self.home.inspect("tied")["State"]["Running"])
+        self.assertTrue(self.home.inspect("kept")["State"]["Running"])
+
+    def test_kill_nine_loses_no_synced_byte(self):
+        self.create()
+        written = 0
+        for round_number in range(10):
+            self.check("exec", "box", "sh", "-c", f"echo {round_number} >> /root/log; sync")
+            written += 1
+            shim = self.home.inspect("box")["State"]["Pid"]
+            victim = shim if round_number % 2 else machine_of(shim)
+            machine = machine_of(shim)
+            kill(victim)
+            wait_until(lambda: not alive(shim) and not alive(machine), "supervisor and machine are gone")
+            self.assertEqual(self.home.inspect("box")["State"]["Status"], "stopped")
+            lines = self.output("exec", "box", "cat", "/root/log").split()
+            self.assertEqual(lines, [str(n) for n in range(written)])
+
+    def test_kill_nine_of_a_client_leaves_the_box_usable(self):
+        self.check("run", "-d", "--name", "box", "base", "sleep", "3600")
+        for _ in range(10):
+            client = self.home.popen("exec", "box", "cat", "/dev/zero", stdout=subprocess.PIPE)
+            client.stdout.read(4096)
+            client.kill()
+            client.wait()
+            client.stdout.close()
+            self.assertEqual(self.output("exec", "box", "echo", "here"), "here\n")
+
+    def test_two_processes_use_one_home_at_once(self):
+        self.create()
+        failures = []
+
+        def work(number):
+            for step in range(5):
+                result = self.home.run("exec", "box", "echo", f"{number}-{step}")
+                if result.code or result.out.decode() != f"{number}-{step}\n":
+                    failures.append(result)
+                result = self.home.run("run", "--rm", "base", "echo", f"{number}+{step}")
+                if result.code or result.out.decode() != f"{number}+{step}\n":
+                    failures.append(result)
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+
+    def test_logs_wait_and_attach(self):
+        self.check("run", "-d", "--name", "box", "base", "sh", "-c", "echo one; echo two >&2; exit 7")
+        self.assertEqual(self.output("wait", "box"), "7\n")
+        result = self.check("logs", "box")
+        self.assertEqual((result.out, result.err), (b"one\n", b"two\n"))
+        self.assertEqual(self.home.inspect("box")["State"]["ExitCode"], 7)
+
+    def test_cp_both_ways(self):
+        self.create()
+        source = os.path.join(self.home.path, "tree")
+        os.makedirs(os.path.join(source, "sub"))
+        data = os.urandom(3 << 20)
+        with open(os.path.join(source, "sub", "file"), "wb") as out:
+            out.write(data)
+        os.symlink("sub/file", os.path.join(source, "link"))
+        self.check("cp", source, "box:/root/copy")
+        back = os.path.join(self.home.path, "back")
+        self.check("cp", "box:/root/copy", back)
+        with open(os.path.join(back, "sub", "file"), "rb") as copied:
+            self.assertEqual(copied.read(), data)
+        self.assertEqual(os.readlink(os.path.join(back, "link")), "sub/file")
+
+    def test_nothing_is_left_behind(self):
+        def census():
+            processes = subprocess.run(["pgrep", "-f", self.home.path], capture_output=True, text=True).stdout.split()
+            mounts = open("/proc/self/mounts").read().count(self.home.path)
+            folders = os.listdir(os.path.join(self.home.path, "boxes"))
+            groups = [d for base, dirs, _ in os.walk("/sys/fs/cgroup") for d in dirs if d.startswith("boxlite-")]
+            return processes, mounts, folders, groups
+
+        cycles = int(os.environ.get("BOXLITE_TEST_CYCLES", "20"))
+        for _ in range(cycles):
+            self.assertEqual(self.output("run", "--rm", "base", "echo", "x"), "x\n")
+        wait_until(lambda: census() == ([], 0, [], []), f"a clean home: {census()}")
+
+
+if __name__ == "__main__":
+    unittest.main()
