@@ -132,42 +132,59 @@ Result<std::string> make_v2(const std::string& parent, const std::string& name,
     return folder;
 }
 
-// In our own cgroup, else in the nearest one above that lets us.
-Result<std::string> find_v2(const std::vector<Mount>& mounts, const std::string& name,
-                            const std::vector<Limit>& limits) {
+// Where a cgroup may be made: in our own, else in one above it.
+std::vector<std::string> v2_parents(const std::vector<Mount>& mounts) {
+    std::vector<std::string> parents;
     const auto path = own_path("");
-    Error first = make_error(ErrorCode::kUnsupported, "no cgroup v2 is mounted");
-    bool tried = false;
     for (const Mount& mount : mounts) {
         const auto own = mount.type == "cgroup2" && path ? folder_of(mount, *path) : std::nullopt;
         if (!own) continue;
         for (std::string folder = *own; folder.size() >= mount.folder.size();
-             folder.resize(folder.rfind('/'))) {
-            auto made = make_v2(folder, name, limits);
-            if (made.ok()) return made;
-            if (!tried) first = made.error();
-            tried = true;
-        }
+             folder.resize(folder.rfind('/')))
+            parents.push_back(folder);
     }
-    return first;
+    return parents;
+}
+
+std::optional<std::string> v1_parent(const std::vector<Mount>& mounts, const std::string& controller) {
+    const auto path = own_path(controller);
+    for (const Mount& mount : mounts) {
+        if (mount.type != "cgroup" || !has_word(mount.options, controller)) continue;
+        if (auto own = path ? folder_of(mount, *path) : std::nullopt) return own;
+    }
+    return std::nullopt;
+}
+
+// The error is that of our own cgroup, which tells most.
+Result<std::string> find_v2(const std::vector<Mount>& mounts, const std::string& name,
+                            const std::vector<Limit>& limits) {
+    std::optional<Error> first;
+    for (const std::string& parent : v2_parents(mounts)) {
+        auto made = make_v2(parent, name, limits);
+        if (made.ok()) return made;
+        if (!first) first = made.error();
+    }
+    return first ? *first : make_error(ErrorCode::kUnsupported, "no cgroup v2 is mounted");
 }
 
 Result<std::string> make_v1(const std::vector<Mount>& mounts, const std::string& name, const Limit& limit) {
-    const auto path = own_path(limit.controller);
-    for (const Mount& mount : mounts) {
-        if (mount.type != "cgroup" || !has_word(mount.options, limit.controller)) continue;
-        const auto own = path ? folder_of(mount, *path) : std::nullopt;
-        if (!own) continue;
-        std::string folder = *own + "/" + name;
-        TRY(make_folder(folder));
-        if (auto set = write_value(folder + "/" + limit.v1_file, std::to_string(limit.value)); !set.ok()) {
-            ::rmdir(folder.c_str());
-            return std::move(set).error();
-        }
-        return folder;
+    const auto parent = v1_parent(mounts, limit.controller);
+    if (!parent)
+        return make_error(ErrorCode::kUnsupported, "the host has no '{}' controller for this process",
+                          limit.controller);
+    std::string folder = *parent + "/" + name;
+    TRY(make_folder(folder));
+    if (auto set = write_value(folder + "/" + limit.v1_file, std::to_string(limit.value)); !set.ok()) {
+        ::rmdir(folder.c_str());
+        return std::move(set).error();
     }
-    return make_error(ErrorCode::kUnsupported, "the host has no '{}' controller for this process",
-                      limit.controller);
+    return folder;
+}
+
+bool plain_name(const std::string& name) {
+    return !name.empty() && std::ranges::all_of(name, [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
+    });
 }
 
 void kill_all(const std::string& folder) {
@@ -184,24 +201,20 @@ void kill_all(const std::string& folder) {
 std::unique_ptr<Cgroup> Cgroup::create(const CgroupLimits& limits, JailReport& report) {
     if (limits.name.empty()) return nullptr;
     const std::vector<Limit> all = wanted(limits);
-    const std::string name = "boxlite-" + limits.name;
     std::unique_ptr<Cgroup> group(new Cgroup);
-    const auto plain = [](char c) {
-        return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
-    };
-    if (!std::ranges::all_of(limits.name, plain)) {
+    if (!plain_name(limits.name)) {
         report.missing.push_back({"cgroup", fmt::format("'{}' cannot be the name of one", limits.name)});
         return nullptr;
     }
     const std::vector<Mount> mounts = cgroup_mounts();
-    auto v2 = find_v2(mounts, name, all);
+    auto v2 = find_v2(mounts, limits.name, all);
     if (v2.ok()) {
         group->folders_.push_back(*v2);
         for (const Limit& limit : all) report.applied.emplace_back(limit.what);
         return group;
     }
     for (const Limit& limit : all) {
-        auto v1 = make_v1(mounts, name, limit);
+        auto v1 = make_v1(mounts, limits.name, limit);
         if (v1.ok()) {
             group->folders_.push_back(*v1);
             report.applied.emplace_back(limit.what);
@@ -210,6 +223,15 @@ std::unique_ptr<Cgroup> Cgroup::create(const CgroupLimits& limits, JailReport& r
         }
     }
     return group->folders_.empty() ? nullptr : std::move(group);
+}
+
+void Cgroup::remove_stale(const std::string& name) {
+    if (!plain_name(name)) return;
+    const std::vector<Mount> mounts = cgroup_mounts();
+    std::vector<std::string> parents = v2_parents(mounts);
+    for (const char* controller : {"memory", "pids"})
+        if (auto parent = v1_parent(mounts, controller)) parents.push_back(*parent);
+    for (const std::string& parent : parents) ::rmdir((parent + "/" + name).c_str());
 }
 
 Result<void> Cgroup::add(pid_t pid) {

@@ -34,7 +34,11 @@ Result<base::Fd> make_ruleset(const ShimConfinement& confinement) {
     };
     TRY(add(confinement.read_write, LandlockAccess::kReadWrite));
     TRY(add(confinement.read_only, LandlockAccess::kRead));
-    return make_landlock_ruleset(rules);
+    TRY(add(confinement.cgroups, LandlockAccess::kReadWrite));
+    for (const std::string& cgroup : confinement.cgroups)
+        TRY(add({std::filesystem::path(cgroup).parent_path().string()}, LandlockAccess::kRemoveFolders));
+    // Its children are outside of its domain; seccomp leaves it signals to those whose pidfd it holds.
+    return make_landlock_ruleset(rules, true);
 }
 
 }  // namespace

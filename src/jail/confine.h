@@ -12,6 +12,8 @@ struct ShimConfinement {
     // Files and folders, each with all below it. Everything else that is not open already is out of reach.
     std::vector<std::string> read_write;
     std::vector<std::string> read_only;
+    // Cgroup::folders() of its processes, so that it can still end and remove them.
+    std::vector<std::string> cgroups;
     bool strict = false;
 };
 

@@ -436,6 +436,41 @@ TEST_F(JailTest, TheCgroupLimitsAndGoes) {
     for (const std::string& folder : folders) EXPECT_FALSE(base::path_exists(folder)) << folder;
 }
 
+// The supervisor that made it is confined by then.
+TEST_F(JailTest, AConfinedSupervisorStillRemovesTheCgroup) {
+    JailOptions options = with_policy();
+    options.cgroup = {"jail-test-" + base::random_id(), uint64_t{64} << 20, 8};
+    std::istringstream folders(in_child([&] {
+        auto pipe = must(base::make_pipe());
+        auto jailed =
+            must(spawn_jailed({probe_.get(), {"probe", "wait"}, {}, {{pipe.second.get(), 1}}}, options));
+        ShimConfinement confinement;
+        if (jailed.cgroup) confinement.cgroups = jailed.cgroup->folders();
+        must(confine_shim(confinement));
+        must(jailed.process.signal(SIGKILL));
+        must(jailed.process.wait());
+        std::string names;
+        for (const std::string& folder : confinement.cgroups) names += folder + "\n";
+        return names;
+    }));
+    for (std::string folder; std::getline(folders, folder);)
+        EXPECT_FALSE(base::path_exists(folder)) << folder;
+}
+
+TEST_F(JailTest, ALeftOverCgroupCanBeRemoved) {
+    const CgroupLimits limits{"jail-test-" + base::random_id(), uint64_t{64} << 20, 8};
+    std::istringstream folders(in_child([&] {  // exits without destroying it
+        JailReport report;
+        std::string names;
+        if (auto* group = Cgroup::create(limits, report).release())
+            for (const std::string& folder : group->folders()) names += folder + "\n";
+        return names;
+    }));
+    Cgroup::remove_stale(limits.name);
+    for (std::string folder; std::getline(folders, folder);)
+        EXPECT_FALSE(base::path_exists(folder)) << folder;
+}
+
 TEST_F(JailTest, CgroupNamesStayNames) {
     JailReport report;
     EXPECT_EQ(Cgroup::create({"../../escape", 1 << 20, 0}, report), nullptr);
@@ -493,6 +528,8 @@ class ConfineTest : public ::testing::Test {
         out += outcome("inet6-socket", ::socket(AF_INET6, SOCK_DGRAM, 0));
         out += outcome("netlink-socket", ::socket(AF_NETLINK, SOCK_RAW, 0));
         out += outcome("vsock-socket", ::socket(AF_VSOCK, SOCK_STREAM, 0));
+        out += outcome("signal-by-pid", ::kill(::getppid(), 0));
+        out += outcome("signal-self", ::raise(SIGCHLD) == 0 ? 0 : -1);
         const pid_t child = ::fork();
         if (child == 0) ::_exit(0);
         out += outcome("fork", child);
@@ -518,10 +555,10 @@ TEST_F(ConfineTest, TheSupervisorReachesItsFoldersAndUnixSockets) {
             return report.ok() ? to_text(*report) + attempts() : "error " + report.error().message;
         }));
         for (const char* what : {"write-box", "create-in-box", "read-base", "rename-in-box", "unix-socket",
-                                 "thread", "dumpable"})
+                                 "thread", "dumpable", "signal-self"})
             EXPECT_EQ(probed[what], "0") << what << "\n" << probed.all;
-        for (const char* what :
-             {"inet-socket", "inet6-socket", "netlink-socket", "vsock-socket", "fork", "execve", "ptrace"})
+        for (const char* what : {"inet-socket", "inet6-socket", "netlink-socket", "vsock-socket",
+                                 "signal-by-pid", "fork", "execve", "ptrace"})
             EXPECT_EQ(probed[what], std::to_string(EPERM)) << what;
         EXPECT_TRUE(probed.applied("seccomp")) << probed.all;
         if (landlock_version() == 0) {

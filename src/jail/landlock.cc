@@ -33,13 +33,15 @@ constexpr uint64_t kFsExecute = 1 << 0;
 constexpr uint64_t kFsWriteFile = 1 << 1;
 constexpr uint64_t kFsReadFile = 1 << 2;
 constexpr uint64_t kFsReadDir = 1 << 3;
+constexpr uint64_t kFsRemoveDir = 1 << 4;
 constexpr uint64_t kFsMakeChar = 1 << 6;
 constexpr uint64_t kFsMakeBlock = 1 << 11;
 constexpr uint64_t kFsTruncate = 1 << 14;
 constexpr uint64_t kFsIoctlDevice = 1 << 15;
 constexpr uint64_t kFsOfFiles = kFsExecute | kFsWriteFile | kFsReadFile | kFsTruncate | kFsIoctlDevice;
 constexpr uint64_t kNetAll = 3;
-constexpr uint64_t kScopeAll = 3;
+constexpr uint64_t kScopeAbstractSockets = 1;
+constexpr uint64_t kScopeSignals = 2;
 
 // Rights that a version knows: 13 in the first, then refer, truncate (3) and ioctl of devices (5).
 uint64_t known_fs(int version) {
@@ -55,6 +57,8 @@ uint64_t rights(LandlockAccess access) {
             return kFsReadFile | kFsReadDir;
         case LandlockAccess::kReadWrite:
             return ~(kFsExecute | kFsMakeChar | kFsMakeBlock);
+        case LandlockAccess::kRemoveFolders:
+            return kFsRemoveDir;
     }
     return 0;
 }
@@ -66,11 +70,12 @@ int landlock_version() {
     return version < 0 ? 0 : static_cast<int>(version);
 }
 
-Result<base::Fd> make_landlock_ruleset(const std::vector<LandlockRule>& rules) {
+Result<base::Fd> make_landlock_ruleset(const std::vector<LandlockRule>& rules, bool signals) {
     const int version = landlock_version();
     if (version == 0) return base::errno_error(ErrorCode::kUnsupported, "use Landlock");
+    const uint64_t scoped = kScopeAbstractSockets | (signals ? 0 : kScopeSignals);
     const RulesetAttributes attributes{known_fs(version), version >= 4 ? kNetAll : 0,
-                                       version >= 6 ? kScopeAll : 0};
+                                       version >= 6 ? scoped : 0};
     const size_t size = version >= 6 ? 24 : version >= 4 ? 16 : 8;
     base::Fd ruleset(static_cast<int>(::syscall(SYS_landlock_create_ruleset, &attributes, size, 0)));
     if (!ruleset.valid()) return base::errno_error(ErrorCode::kUnsupported, "make a Landlock ruleset");

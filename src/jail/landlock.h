@@ -13,9 +13,10 @@ namespace boxlite::jail {
 int landlock_version();
 
 enum class LandlockAccess {
-    kExecute,    // of one file
-    kRead,       // files and directories
-    kReadWrite,  // and everything else but devices' creation
+    kExecute,        // of one file
+    kRead,           // files and directories
+    kReadWrite,      // and everything else but devices' creation
+    kRemoveFolders,  // of empty folders in this one
 };
 
 struct LandlockRule {
@@ -24,8 +25,9 @@ struct LandlockRule {
 };
 
 // Everything that the host's version can deny is denied but for the rules: files, TCP bind and connect,
-// abstract unix sockets of and signals to processes outside. kUnsupported when there is no Landlock.
-Result<base::Fd> make_landlock_ruleset(const std::vector<LandlockRule>& rules);
+// abstract unix sockets of processes outside, and signals to those unless `signals` allows them.
+// kUnsupported when there is no Landlock.
+Result<base::Fd> make_landlock_ruleset(const std::vector<LandlockRule>& rules, bool signals);
 
 // For the calling thread and what it starts; needs no_new_privs. Async-signal-safe; errno on -1.
 int landlock_restrict_self(int ruleset);

@@ -13,7 +13,7 @@ namespace boxlite::jail {
 Result<SeccompProgram> uml_kernel_policy();
 
 // A box's supervisor, after its other processes were started: files, unix sockets, threads, /dev/kvm.
-// No other sockets, no new processes, no other program.
+// No other sockets, no new processes, no other program, signals only by pidfd. For the calling process.
 Result<SeccompProgram> shim_policy();
 
 // Installs a program for every thread of this process.

@@ -2,6 +2,7 @@
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "jail/seccomp_builder.h"
 
@@ -125,13 +126,12 @@ void allow_memory_and_threads(SeccompBuilder& policy) {
         "rt_sigsuspend",
         "rt_sigtimedwait",
         "sigaltstack",
-        "kill",
-        "tgkill",
-        "pidfd_open",
         "pidfd_send_signal",
         "wait4",
         "waitid",
     });
+    // Its own threads, and what it holds a pidfd of.
+    policy.allow_if("tgkill", {SCMP_CMP(0, SCMP_CMP_EQ, static_cast<uint64_t>(::getpid()))});
     // Threads, not processes.
     policy.allow_if("clone", {SCMP_CMP(0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)});
     policy.fail("clone3", ENOSYS);  // its flags are out of sight; libc falls back to clone
