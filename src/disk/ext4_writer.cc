@@ -17,6 +17,7 @@ namespace {
 
 constexpr uint32_t kMaxLinks = 65000;
 constexpr Ino kFirstIno = 11;
+constexpr uint64_t kMaxTextBytes = uint64_t{512} << 20;
 constexpr uint64_t kMaxFileBlocks = uint64_t{1} << 32;
 
 // One file's content, cut into blocks.
@@ -72,6 +73,7 @@ struct Ext4Writer::State {
     Inode& inode(Ino ino) { return ino == kRootIno ? root : inodes[ino - kFirstIno]; }
     Result<Ino> add(Ino directory, std::string_view name, const Attributes& attributes, uint32_t type);
     Result<Ino> new_inode();
+    Result<void> account(size_t name_bytes, const Xattrs* xattrs);
     void drop_name(Ino ino, std::vector<std::unique_ptr<DirectoryEntries>>& orphans);
     Result<void> write_blocks(std::span<const uint8_t> data);
     Result<void> store_run(uint64_t logical, std::span<const uint8_t> data);
@@ -80,10 +82,12 @@ struct Ext4Writer::State {
     void count_inode(Ino ino);
 
     FileSystem fs;
+    uint64_t free_at_start = ext2fs_free_blocks_count(fs->super);
     BlockStore blocks;
     Inode root;
     std::deque<Inode> inodes;
     std::vector<Ino> free_inodes;
+    uint64_t text_bytes = 0;  // of names and values ever taken
     OpenFile file;
 };
 
@@ -125,6 +129,17 @@ std::string_view Ext4Writer::symlink_target(Ino ino) const {
     return inode.target ? std::string_view(*inode.target) : std::string_view();
 }
 
+// No real tree comes near the limit; a hostile one must not fill the memory.
+Result<void> Ext4Writer::State::account(size_t name_bytes, const Xattrs* xattrs) {
+    text_bytes += name_bytes;
+    if (xattrs)
+        for (const auto& [name, value] : *xattrs) text_bytes += name.size() + value.size();
+    if (text_bytes <= kMaxTextBytes) return {};
+    return base::make_error(ErrorCode::kResourceExhausted,
+                            "names, link targets and extended attributes are larger than {} bytes together",
+                            kMaxTextBytes);
+}
+
 Result<Ino> Ext4Writer::State::new_inode() {
     if (!free_inodes.empty()) {
         const Ino ino = free_inodes.back();
@@ -144,6 +159,7 @@ Result<Ino> Ext4Writer::State::add(Ino directory, std::string_view name, const A
     if (entries.find(name) != entries.end())
         return base::make_error(ErrorCode::kAlreadyExists, "'{}' exists already", name);
     auto xattrs = TRY(check_xattrs(attributes.xattrs));
+    TRY(account(name.size(), xattrs.get()));
     const Ino ino = TRY(new_inode());
     Inode& made = inode(ino);
     made = Inode{};
@@ -176,6 +192,7 @@ Result<Ino> Ext4Writer::add_symlink(Ino directory, std::string_view name, const 
             ErrorCode::kInvalidArgument,
             "the target of symbolic link '{}' is empty, longer than {} bytes or holds a NUL", name,
             kMaxSymlinkBytes);
+    TRY(state_->account(target.size(), nullptr));
     const Ino ino = TRY(state_->add(directory, name, attributes, S_IFLNK));
     Inode& made = state_->inode(ino);
     made.target = std::make_unique<std::string>(target);
@@ -296,12 +313,14 @@ Result<void> Ext4Writer::add_link(Ino directory, std::string_view name, Ino ino)
     if (!state_->inode(directory).entries->emplace(std::string(name), DirectoryEntry{ino, 0}).second)
         return base::make_error(ErrorCode::kAlreadyExists, "'{}' exists already", name);
     ++inode.links;
-    return {};
+    return state_->account(name.size(), nullptr);
 }
 
 Result<void> Ext4Writer::set_attributes(Ino ino, const Attributes& attributes) {
     Inode& inode = state_->inode(ino);
-    inode.xattrs = TRY(check_xattrs(attributes.xattrs));
+    auto xattrs = TRY(check_xattrs(attributes.xattrs));
+    TRY(state_->account(0, xattrs.get()));
+    inode.xattrs = std::move(xattrs);
     inode.mode = (inode.mode & S_IFMT) | (attributes.mode & 07777);
     inode.uid = attributes.uid;
     inode.gid = attributes.gid;
@@ -392,8 +411,7 @@ Result<Ext4Summary> Ext4Writer::finish() {
     Ext4Summary summary;
     summary.inodes = 1 + state_->inodes.size() - state_->free_inodes.size();
     summary.used_bytes =
-        (ext2fs_blocks_count(state_->fs->super) - ext2fs_free_blocks_count(state_->fs->super)) *
-        kExt4BlockSize;
+        (state_->free_at_start - ext2fs_free_blocks_count(state_->fs->super)) * kExt4BlockSize;
     return summary;
 }
 

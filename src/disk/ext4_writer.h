@@ -1,8 +1,8 @@
 // Builds an ext4 file system in a plain file: as an ordinary user, without mounting it, without e2fsprogs'
-// programs. Names and inodes are kept in memory until finish() (about 300 bytes each and the name); file
-// content goes to the image as it comes, in large sequential writes. The same calls with the same options
-// give the same bytes.
-// Layout: ext4 as Linux 4.9 and e2fsprogs 1.43 read it; the file stays sparse. Not thread safe.
+// programs. Inodes are kept in memory until finish(), about 300 bytes each; names, targets of links and
+// extended attributes too, 512 MiB at most; file content goes to the image as it comes, in large sequential
+// writes. The same calls with the same options give the same bytes. Layout: ext4 as Linux 4.9 and
+// e2fsprogs 1.43 read it; the file stays sparse. Not thread safe.
 #pragma once
 
 #include <array>
@@ -58,7 +58,7 @@ using DirectoryEntries = std::map<std::string, DirectoryEntry, std::less<>>;
 
 struct Ext4Summary {
     uint64_t inodes = 0;      // files, directories and everything else that has an inode
-    uint64_t used_bytes = 0;  // in use within the file system, its own structures included
+    uint64_t used_bytes = 0;  // taken from the space that the empty file system had
 };
 
 class Ext4Writer {

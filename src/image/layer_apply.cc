@@ -4,6 +4,8 @@
 
 #include <string_view>
 
+#include "base/text.h"
+
 namespace boxlite::image {
 
 namespace {
@@ -42,7 +44,7 @@ disk::Attributes attributes_of(const TarEntry& entry) {
 // What the ext4 writer calls a wrong argument is here a fault of the image.
 Error entry_error(Error error, std::string_view path) {
     if (error.code == ErrorCode::kInvalidArgument) error.code = ErrorCode::kImage;
-    return std::move(error).with_context(fmt::format("layer entry '{}'", path));
+    return std::move(error).with_context(fmt::format("layer entry '{}'", base::printable(path)));
 }
 
 class Applier {
@@ -130,7 +132,7 @@ Result<void> Applier::apply_hard_link(const TarEntry& entry, const RootPlace& pl
     const disk::DirectoryEntry* found = target ? writer_.find(target->directory, target->name) : nullptr;
     if (!found)
         return base::make_error(ErrorCode::kImage, "hard link to '{}', which does not exist in the image",
-                                entry.link);
+                                base::printable(entry.link));
     TRY(writer_.add_link(place.directory, place.name, found->ino));
     root_.claim(place);
     return {};

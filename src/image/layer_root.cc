@@ -4,21 +4,14 @@
 
 #include <vector>
 
+#include "base/text.h"
+
 namespace boxlite::image {
 
 namespace {
 
 constexpr size_t kMaxPathBytes = 4096;
 constexpr int kMaxLinks = 255;  // as the OCI tools' path resolution
-
-// A message shows no more of hostile text than this.
-std::string shown(std::string_view path) {
-    constexpr size_t kShown = 200;
-    std::string text;
-    for (const char c : path.substr(0, kShown))
-        text += c >= 0 && c < ' ' ? fmt::format("\\x{:02x}", static_cast<unsigned>(c)) : std::string(1, c);
-    return path.size() > kShown ? text + "…" : text;
-}
 
 // Pushes the components of `path` so that the first is popped first.
 void push_components(std::string_view path, std::vector<std::string>& todo) {
@@ -35,17 +28,19 @@ void push_components(std::string_view path, std::vector<std::string>& todo) {
 Result<void> check_components(std::string_view path, const std::vector<std::string>& components) {
     if (path.size() > kMaxPathBytes)
         return base::make_error(ErrorCode::kImage, "the layer's path '{}' is longer than {} bytes",
-                                shown(path), kMaxPathBytes);
+                                base::printable(path), kMaxPathBytes);
     if (path.empty()) return base::make_error(ErrorCode::kImage, "the layer has an entry without a path");
     for (const std::string& component : components) {
         if (component == "..")
-            return base::make_error(ErrorCode::kImage, "the layer's path '{}' contains '..'", shown(path));
+            return base::make_error(ErrorCode::kImage, "the layer's path '{}' contains '..'",
+                                    base::printable(path));
         if (component.size() > disk::kMaxNameBytes)
             return base::make_error(ErrorCode::kImage,
-                                    "the layer's path '{}' has a name longer than {} bytes", shown(path),
-                                    disk::kMaxNameBytes);
+                                    "the layer's path '{}' has a name longer than {} bytes",
+                                    base::printable(path), disk::kMaxNameBytes);
         if (component.find('\0') != std::string::npos)
-            return base::make_error(ErrorCode::kImage, "the layer's path '{}' contains a NUL", shown(path));
+            return base::make_error(ErrorCode::kImage, "the layer's path '{}' contains a NUL",
+                                    base::printable(path));
     }
     return {};
 }
@@ -60,7 +55,7 @@ struct ImageRoot::Walk {
 
 Result<RootPlace> ImageRoot::resolve_parent(std::string_view path) {
     auto place = TRY(resolve(path, true));
-    if (!place) return base::make_error(ErrorCode::kInternal, "'{}' was not made", shown(path));
+    if (!place) return base::make_error(ErrorCode::kInternal, "'{}' was not made", base::printable(path));
     return std::move(*place);
 }
 
@@ -97,18 +92,18 @@ Result<std::optional<disk::Ino>> ImageRoot::enter(disk::Ino directory, const std
         attributes.mode = 0755;
         attributes.mtime = attributes.atime = {timestamp_, 0};
         return std::optional(
-            TRY_CONTEXT(writer_.add_directory(directory, name, attributes), shown(walk.path)));
+            TRY_CONTEXT(writer_.add_directory(directory, name, attributes), base::printable(walk.path)));
     }
     if (writer_.is_directory(entry->ino)) return std::optional(entry->ino);
     if (!S_ISLNK(writer_.mode(entry->ino)) && !make) return std::optional<disk::Ino>();
     if (!S_ISLNK(writer_.mode(entry->ino)))
         return base::make_error(ErrorCode::kImage,
                                 "the layer's path '{}' leads through '{}', which is no directory",
-                                shown(walk.path), shown(name));
+                                base::printable(walk.path), base::printable(name));
     if (++walk.links > kMaxLinks)
         return base::make_error(ErrorCode::kImage,
                                 "the layer's path '{}' leads through too many symbolic links",
-                                shown(walk.path));
+                                base::printable(walk.path));
     const std::string_view target = writer_.symlink_target(entry->ino);
     push_components(target, walk.todo);
     return std::optional(target.front() == '/' ? disk::kRootIno : directory);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/text.h"
 #include "image/layer_tar_pax.h"
 
 namespace boxlite::image {
@@ -13,6 +14,7 @@ namespace {
 
 constexpr size_t kBlock = 512;
 constexpr uint64_t kMaxExtension = uint64_t{1} << 20;  // bytes of PAX records or of a long name
+constexpr size_t kMaxXattrs = 512;
 constexpr size_t kMaxSegments = 1 << 20;
 constexpr uint64_t kMaxFileSize = uint64_t{1} << 44;  // 16 TiB, ext4's
 
@@ -95,7 +97,9 @@ Result<void> set_number(std::optional<uint64_t>& to, std::string_view key, std::
         return {};
     }
     to = parse_decimal(value);
-    if (!to) return base::make_error(ErrorCode::kImage, "the archive's PAX record '{}' is not a number", key);
+    if (!to)
+        return base::make_error(ErrorCode::kImage, "the archive's PAX record '{}' is not a number",
+                                base::printable(key));
     return {};
 }
 
@@ -105,7 +109,9 @@ Result<void> set_time(std::optional<disk::FileTime>& to, std::string_view key, s
         return {};
     }
     to = parse_pax_time(value);
-    if (!to) return base::make_error(ErrorCode::kImage, "the archive's PAX record '{}' is not a time", key);
+    if (!to)
+        return base::make_error(ErrorCode::kImage, "the archive's PAX record '{}' is not a time",
+                                base::printable(key));
     return {};
 }
 
@@ -117,14 +123,19 @@ void set_text(std::optional<std::string>& to, std::string_view value) {
     }
 }
 
-void set_xattr(disk::Xattrs& xattrs, std::string name, std::string value) {
+// The last one of a name counts.
+Result<void> set_xattr(disk::Xattrs& xattrs, std::string name, std::string value) {
     const auto same =
-        std::find_if(xattrs.begin(), xattrs.end(), [&](const auto& x) { return x.first == name; });
+        std::find_if(xattrs.begin(), xattrs.end(), [&](const auto& xattr) { return xattr.first == name; });
     if (same != xattrs.end()) {
         same->second = std::move(value);
-    } else {
-        xattrs.emplace_back(std::move(name), std::move(value));
+        return {};
     }
+    if (xattrs.size() == kMaxXattrs)
+        return base::make_error(ErrorCode::kImage,
+                                "an entry of the archive has more than {} extended attributes", kMaxXattrs);
+    xattrs.emplace_back(std::move(name), std::move(value));
+    return {};
 }
 
 }  // namespace
@@ -147,13 +158,14 @@ Result<void> TarReader::Extensions::add(std::string_view key, std::string_view v
     } else if (key == "atime") {
         return set_time(atime, key, value);
     } else if (key.starts_with(kSchily)) {
-        set_xattr(xattrs, std::string(key.substr(kSchily.size())), std::string(value));
+        return set_xattr(xattrs, std::string(key.substr(kSchily.size())), std::string(value));
     } else if (key.starts_with(kLibarchive)) {
         auto name = decode_percent(key.substr(kLibarchive.size()));
         auto decoded = decode_base64(value);
         if (!name || !decoded)
-            return base::make_error(ErrorCode::kImage, "the archive's PAX record '{}' is not base64", key);
-        set_xattr(libarchive_xattrs, std::move(*name), std::move(*decoded));
+            return base::make_error(ErrorCode::kImage, "the archive's PAX record '{}' is not base64",
+                                    base::printable(key));
+        return set_xattr(libarchive_xattrs, std::move(*name), std::move(*decoded));
     } else if (key.starts_with("GNU.sparse.")) {
         return add_sparse(key.substr(11), value);
     }
@@ -186,7 +198,8 @@ Result<void> TarReader::Extensions::add_sparse(std::string_view key, std::string
 
 Error TarReader::damaged(std::string_view what) const {
     if (path_.empty()) return base::make_error(ErrorCode::kImage, "the archive is damaged: {}", what);
-    return base::make_error(ErrorCode::kImage, "the archive is damaged at or after '{}': {}", path_, what);
+    return base::make_error(ErrorCode::kImage, "the archive is damaged at or after '{}': {}",
+                            base::printable(path_), what);
 }
 
 Result<bool> TarReader::refill() {
@@ -289,7 +302,7 @@ Result<uint32_t> checked_id(const std::optional<uint64_t>& id, std::string_view 
     // The kernel reads the last number as "nobody at all".
     if (!id || *id >= UINT32_MAX)
         return base::make_error(ErrorCode::kImage, "the owner of '{}' is not a possible user or group number",
-                                path);
+                                base::printable(path));
     return static_cast<uint32_t>(*id);
 }
 
@@ -326,18 +339,23 @@ Result<void> TarReader::build_entry(const Header& header, Extensions& extensions
     if (extensions.sparse_name) entry.path = std::move(*extensions.sparse_name);
     if (extensions.long_name) entry.path = std::move(*extensions.long_name);
     path_ = entry.path;
-    const auto type = type_of(header.type(), entry.path);
+    const char type_flag = header.type();
+    const auto type = type_of(type_flag, entry.path);
     if (!type)
         return base::make_error(ErrorCode::kImage, "'{}' has the archive type '{}', which is not known",
-                                entry.path, header.type());
+                                base::printable(path_), base::printable({&type_flag, 1}));
     entry.type = *type;
     entry.link = text_field(header.field(157, 100));
     if (extensions.link) entry.link = std::move(*extensions.link);
     if (extensions.long_link) entry.link = std::move(*extensions.long_link);
+    TRY(read_attributes(header, extensions, entry));
+    TRY(begin_content(header, extensions, entry.type));
+    entry.size = logical_size_;
+    return {};
+}
 
+Result<void> TarReader::read_attributes(const Header& header, Extensions& extensions, TarEntry& entry) {
     const auto mode = parse_tar_number(header.field(100, 8));
-    const auto major = parse_tar_number(header.field(329, 8));
-    const auto minor = parse_tar_number(header.field(337, 8));
     const auto mtime = parse_tar_time(header.field(136, 12));
     if (!mode || !mtime) return damaged("a header's mode or time is not a number");
     entry.mode = static_cast<uint32_t>(*mode & 07777);
@@ -346,6 +364,8 @@ Result<void> TarReader::build_entry(const Header& header, Extensions& extensions
     entry.gid =
         TRY(checked_id(extensions.gid ? extensions.gid : parse_tar_number(header.field(116, 8)), path_));
     if (entry.type == TarType::kCharDevice || entry.type == TarType::kBlockDevice) {
+        const auto major = parse_tar_number(header.field(329, 8));
+        const auto minor = parse_tar_number(header.field(337, 8));
         if (!major || !minor || *major > UINT32_MAX || *minor > UINT32_MAX)
             return damaged("a device number is not possible");
         entry.major = static_cast<uint32_t>(*major);
@@ -354,22 +374,25 @@ Result<void> TarReader::build_entry(const Header& header, Extensions& extensions
     entry.mtime = extensions.mtime.value_or(disk::FileTime{*mtime, 0});
     entry.atime = extensions.atime.value_or(entry.mtime);
     entry.xattrs = std::move(extensions.libarchive_xattrs);
-    for (auto& [name, value] : extensions.xattrs) set_xattr(entry.xattrs, name, std::move(value));
+    for (auto& [name, value] : extensions.xattrs) TRY(set_xattr(entry.xattrs, name, std::move(value)));
+    return {};
+}
 
+Result<void> TarReader::begin_content(const Header& header, const Extensions& extensions, TarType type) {
     position_ = 0;
     segment_ = 0;
     segments_.clear();
     sparse_ = false;
     logical_size_ = 0;
     // Links, directories and the like have no data, whatever their size says; Go's reader agrees.
-    if (entry.type != TarType::kFile) return {};
+    if (type != TarType::kFile) return {};
     body_left_ = extensions.size.value_or(*parse_tar_number(header.field(124, 12)));
     if (body_left_ > kMaxFileSize) return damaged("a file's size is not possible");
     padding_ = padding_of(body_left_);
     logical_size_ = body_left_;
 
     if (header.type() == 'S') {
-        TRY(read_old_sparse_map(header, entry));
+        TRY(read_old_sparse_map(header));
     } else if (extensions.sparse) {
         sparse_ = true;
         logical_size_ = extensions.sparse_size.value_or(body_left_);
@@ -382,12 +405,11 @@ Result<void> TarReader::build_entry(const Header& header, Extensions& extensions
         }
     }
     if (sparse_) TRY(check_sparse_map(logical_size_));
-    entry.size = logical_size_;
     return {};
 }
 
 // GNU's old form: four segments in the header, then blocks of 21.
-Result<void> TarReader::read_old_sparse_map(const Header& header, TarEntry&) {
+Result<void> TarReader::read_old_sparse_map(const Header& header) {
     if (!header.is_gnu()) return damaged("a sparse file is not in GNU's format");
     sparse_ = true;
     const auto real_size = parse_tar_number(header.field(483, 12));

@@ -73,7 +73,9 @@ class TarReader {
     Result<bool> read_header(Header& header);
     Result<void> read_extension(const Header& header, uint64_t size, Extensions& extensions);
     Result<void> build_entry(const Header& header, Extensions& extensions, TarEntry& entry);
-    Result<void> read_old_sparse_map(const Header& header, TarEntry& entry);
+    Result<void> read_attributes(const Header& header, Extensions& extensions, TarEntry& entry);
+    Result<void> begin_content(const Header& header, const Extensions& extensions, TarType type);
+    Result<void> read_old_sparse_map(const Header& header);
     Result<void> read_sparse_map_in_data();
     Result<uint64_t> read_sparse_number();
     Result<void> check_sparse_map(uint64_t size);

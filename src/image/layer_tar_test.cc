@@ -224,6 +224,13 @@ TEST(TarReader, RefusesBrokenPaxRecords) {
     }
 }
 
+TEST(TarReader, RefusesCrowdsOfExtendedAttributes) {
+    EntryOptions options;
+    for (int i = 0; i < 513; ++i) options.pax.emplace_back("SCHILY.xattr.user." + std::to_string(i), "");
+    EXPECT_NE(error_of(TarBuilder().file("a", "", options).finish()).find("extended attributes"),
+              std::string::npos);
+}
+
 TEST(TarReader, RefusesBrokenSparseMaps) {
     const auto sparse = [](const std::string& map, const std::string& size, const std::string& data) {
         EntryOptions options;

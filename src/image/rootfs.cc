@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <filesystem>
 
@@ -24,11 +25,12 @@ constexpr std::string_view kTemporary = ".tmp-";
 void remove_abandoned(const std::filesystem::path& output) {
     const std::string prefix = output.filename().string() + std::string(kTemporary);
     const std::filesystem::path parent = output.has_parent_path() ? output.parent_path() : ".";
-    std::error_code ignored;
-    for (const auto& entry : std::filesystem::directory_iterator(parent, ignored)) {
-        if (!entry.path().filename().string().starts_with(prefix)) continue;
-        const auto fd = base::open_file(entry.path().string(), O_RDONLY | O_NOFOLLOW);
-        if (fd.ok() && ::flock(fd->get(), LOCK_EX | LOCK_NB) == 0) ::unlink(entry.path().c_str());
+    std::error_code error;
+    for (auto entry = std::filesystem::directory_iterator(parent, error); !error && entry != end(entry);
+         entry.increment(error)) {
+        if (!entry->path().filename().string().starts_with(prefix)) continue;
+        const auto fd = base::open_file(entry->path().string(), O_RDONLY | O_NOFOLLOW);
+        if (fd.ok() && ::flock(fd->get(), LOCK_EX | LOCK_NB) == 0) ::unlink(entry->path().c_str());
     }
 }
 
@@ -38,11 +40,10 @@ Result<disk::Ext4Options> ext4_options(std::string_view identity, const RootfsOp
     ext4.timestamp = options.timestamp;
     const Digest digest = TRY(Digest::of(base::as_bytes(fmt::format("boxlite base image {}", identity))));
     const std::string_view hex = digest.hex();
-    const auto byte = [&](size_t i) {
-        return static_cast<uint8_t>(std::stoul(std::string(hex.substr(2 * i, 2)), nullptr, 16));
-    };
-    for (size_t i = 0; i < ext4.uuid.size(); ++i) ext4.uuid[i] = byte(i);
-    for (size_t i = 0; i < ext4.hash_seed.size(); ++i) ext4.hash_seed[i] = byte(ext4.uuid.size() + i);
+    for (size_t i = 0; i < 32; ++i) {
+        uint8_t& to = i < 16 ? ext4.uuid[i] : ext4.hash_seed[i - 16];
+        std::from_chars(&hex[2 * i], &hex[2 * i] + 2, to, 16);
+    }
     ext4.uuid[6] =
         static_cast<uint8_t>((ext4.uuid[6] & 0x0f) | 0x80);  // RFC 9562 version 8: of our own making
     ext4.uuid[8] = static_cast<uint8_t>((ext4.uuid[8] & 0x3f) | 0x80);
