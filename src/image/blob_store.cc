@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/id.h"
 #include "image/store.h"
 
 namespace boxlite::image {
@@ -23,13 +24,14 @@ bool is_still(int fd, const std::string& path) {
            by_fd.st_ino == by_name.st_ino && by_fd.st_dev == by_name.st_dev;
 }
 
+// The content is durable before it gets its name; the name itself when Store::record() syncs the folder.
 Result<void> move_into_place(int fd, const std::string& from, const std::string& to) {
     if (::fsync(fd) < 0) return base::errno_error(ErrorCode::kStorage, "sync '{}'", from);
     const std::string folder = to.substr(0, to.rfind('/'));
     TRY(base::make_directories(folder));
     if (::rename(from.c_str(), to.c_str()) < 0)
         return base::errno_error(ErrorCode::kStorage, "move '{}' to '{}'", from, to);
-    return base::sync_directory(folder);
+    return {};
 }
 
 }  // namespace
@@ -77,6 +79,10 @@ Result<void> BlobWriter::restart() {
     return {};
 }
 
+void BlobWriter::discard() {
+    ::unlink(partial_path_.c_str());
+}
+
 Result<void> BlobWriter::verify() {
     if (offset_ != descriptor_.size)
         return base::make_error(ErrorCode::kImage, "blob {} is {} bytes long, {} were announced",
@@ -92,7 +98,7 @@ Result<void> BlobWriter::verify() {
 Result<void> BlobWriter::commit() {
     auto verified = verify();
     if (!verified.ok()) {
-        ::unlink(partial_path_.c_str());
+        discard();
         return verified;
     }
     return move_into_place(fd_.get(), partial_path_, final_path_);
@@ -174,8 +180,16 @@ Result<void> Store::put_blob(const Descriptor& descriptor, std::string_view cont
                                 content.size());
     if (has_blob(descriptor)) return {};
     const std::string path = blob_path(descriptor.digest);
+    const std::string temporary = fmt::format("{}.tmp-{}", path, base::random_id(8));
     TRY(base::make_directories(path.substr(0, path.rfind('/'))));
-    return base::write_file_atomically(path, base::as_bytes(content));
+    const base::Fd fd = TRY(base::open_file(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW));
+    auto written = base::write_all(fd.get(), base::as_bytes(content));
+    if (written.ok()) written = move_into_place(fd.get(), temporary, path);
+    if (!written.ok()) {
+        ::unlink(temporary.c_str());
+        return std::move(written).error().with_context(path);
+    }
+    return {};
 }
 
 Result<base::TempDir> Store::make_staging() const {

@@ -133,7 +133,10 @@ Result<void> Download::transfer(RegistryClient& client, const Reference& referen
         .retrying = [&] { report(BlobState::kRetrying, writer.offset()); },
         .restarted = [this] { void_content(); },
     };
-    TRY(client.get_blob(reference, blob_, writer, events, mirrors, stop));
+    auto fetched = client.get_blob(reference, blob_, writer, events, mirrors, stop);
+    // A full disk is not helped by what cannot be finished.
+    if (!fetched.ok() && fetched.error().code == ErrorCode::kStorage) writer.discard();
+    TRY(std::move(fetched));
     TRY(writer.commit());
     report(BlobState::kDone, blob_.size);
     return {};

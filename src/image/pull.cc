@@ -247,7 +247,24 @@ Result<StoredImage> stored_as(Store& store, const Reference& reference, Image im
     return StoredImage{reference, std::move(image)};
 }
 
+// What to look for in the store: an image may also have come there by import, as docker.io's.
+Result<std::vector<Reference>> local_candidates(std::string_view text, const RegistryOptions& options) {
+    auto references = TRY(Reference::candidates(text, search_hosts(options)));
+    references.push_back(TRY(Reference::parse(text)));
+    return references;
+}
+
 }  // namespace
+
+Result<StoredImage> find_stored(const Store& store, std::string_view text, const RegistryOptions& options) {
+    if (const auto references = local_candidates(text, options); references.ok()) {
+        for (const Reference& reference : *references) {
+            auto found = store.find(reference.to_string());
+            if (found.ok() || found.error().code != ErrorCode::kNotFound) return found;
+        }
+    }
+    return store.find(text);
+}
 
 Result<StoredImage> pull(Store& store, std::string_view text, const PullOptions& options) {
     const auto candidates = TRY(Reference::candidates(text, search_hosts(options)));
@@ -256,7 +273,7 @@ Result<StoredImage> pull(Store& store, std::string_view text, const PullOptions&
     std::optional<StoreLease> lease = TRY(store.hold());
 
     if (options.policy != PullPolicy::kAlways) {
-        for (const Reference& reference : candidates) {
+        for (const Reference& reference : TRY(local_candidates(text, options))) {
             const Job job{store, client, reference, options, reporter};
             auto image = usable(job);
             if (!image) continue;
@@ -282,6 +299,10 @@ Result<StoredImage> pull(Store& store, std::string_view text, const PullOptions&
         if (stopped) return base::make_error(ErrorCode::kStopped, "the pull of '{}' was stopped", text);
         errors.push_back(std::move(pulled).error().with_context("pull " + reference.familiar()));
         if (committed) break;
+    }
+    if (errors.back().code == ErrorCode::kStorage) {
+        lease.reset();
+        (void)store.collect_garbage();  // the disk may be full of what this pull can no longer use
     }
     return errors.size() == 1 ? errors[0] : not_found_anywhere(text, errors);
 }

@@ -53,6 +53,10 @@ struct PullOptions : RegistryOptions {
     std::stop_token stop;
 };
 
+// The stored image that `text` means: by the names that a pull would look for, by its name on docker.io, or
+// by id as in Store::find(). kNotFound when there is none.
+Result<StoredImage> find_stored(const Store& store, std::string_view text, const RegistryOptions& options);
+
 // Returns the image recorded under its full name. Blocks. Thread safe.
 // Errors: kInvalidArgument (reference), kNotFound, kNetwork, kImage (content that does not match), kStorage,
 // kStopped.

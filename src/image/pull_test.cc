@@ -3,10 +3,11 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
-#include <sys/stat.h>
+#include <sys/mount.h>
 
 #include <atomic>
 #include <condition_variable>
+#include <cstring>
 #include <filesystem>
 
 #include "image/credentials.h"
@@ -79,6 +80,37 @@ TEST_F(PullTest, StoresWhatTheRegistryHas) {
     ASSERT_TRUE(pull_from(server).ok());
     EXPECT_EQ(server.requests().size(), before + 1);
     EXPECT_EQ(server.requests().back().method, "HEAD");
+}
+
+TEST_F(PullTest, AFullDiskIsToldAndNotKeptFull) {
+    const std::string disk = dir_.path() + "/small";
+    ASSERT_TRUE(base::make_directories(disk).ok());
+    ASSERT_EQ(::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=400k"), 0) << strerror(errno);
+    {
+        Store small = Store::open(disk + "/images").value();
+        TestServer server(good());
+        const auto pulled = pull(small, server.host() + "/app:1", options_);
+        EXPECT_EQ(pulled.error().code, ErrorCode::kStorage);
+        EXPECT_NE(pulled.error().message.find("No space left"), std::string::npos) << pulled.error().message;
+        EXPECT_EQ(small.usage()->blob_count, 0u);
+        EXPECT_EQ(small.usage()->partial_bytes, 0u);
+    }
+    EXPECT_EQ(::umount2(disk.c_str(), MNT_DETACH), 0);
+}
+
+TEST_F(PullTest, FindsWhatIsStoredAsAPullWould) {
+    TestServer server(good());
+    registry(server.host()).search = true;
+    ASSERT_TRUE(pull(store_, "app:1", options_).ok());
+    ASSERT_TRUE(
+        store_.tag(Reference::parse(server.host() + "/app:1").value(), Reference::parse("other").value())
+            .ok());
+    EXPECT_EQ(find_stored(store_, "app:1", options_)->reference.registry, server.host());
+    EXPECT_EQ(find_stored(store_, "other", options_)->reference.registry, "docker.io");
+    EXPECT_TRUE(find_stored(store_, image_.config.descriptor.digest.hex().substr(0, 12), options_).ok());
+    EXPECT_EQ(find_stored(store_, "app:2", options_).error().code, ErrorCode::kNotFound);
+    options_.policy = PullPolicy::kNever;
+    EXPECT_TRUE(pull(store_, "other", options_).ok());
 }
 
 TEST_F(PullTest, FollowsATagThatMoved) {

@@ -223,6 +223,11 @@ Result<void> Store::record(const Reference& reference, const Descriptor& manifes
     const base::FileLock lock = TRY(base::FileLock::acquire(root_ + "/index.lock"));
     const Image image = TRY(load_image(manifest));
     for (const Layer& layer : image.layers) TRY(open_blob(layer.descriptor));
+    // The index must not survive a crash that the names of its blobs do not.
+    for (const std::string_view algorithm : {"sha256", "sha512"}) {
+        const std::string folder = fmt::format("{}/blobs/{}", root_, algorithm);
+        if (base::path_exists(folder)) TRY(base::sync_directory(folder));
+    }
     json::Value index = TRY(read_index_json(root_));
     replace_entry(index, reference,
                   entry_json(reference, manifest, image.config.platform,

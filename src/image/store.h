@@ -62,8 +62,10 @@ class BlobWriter {
     // kImage when the blob would become larger than announced.
     Result<void> append(base::ByteView data);
     Result<void> restart();
-    // Verifies size and digest, makes the file durable and moves it into place. On a mismatch the bytes are
-    // dropped and the error is kImage.
+    // Gives the space back, where it is short. Nothing but destruction may follow.
+    void discard();
+    // Verifies size and digest, makes the content durable and moves it into place. On a mismatch the bytes
+    // are dropped and the error is kImage.
     Result<void> commit();
 
   private:
@@ -118,7 +120,8 @@ class Store {
     Result<Removed> remove(const Reference& reference);
     // Removes every name of the image with this id (config digest).
     Result<Removed> remove_image(const Digest& config_digest);
-    // Frees blobs that no name needs, with `partials` also interrupted downloads; postponed while in use.
+    // Frees blobs that no name needs and interrupted downloads: all with `partials`, else those that nobody
+    // has touched for a week. Postponed while in use.
     Result<Removed> collect_garbage(bool partials = false);
 
     Result<StoreUsage> usage() const;

@@ -1,8 +1,10 @@
 // What is still needed, what is not, and how much space both take.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 
+#include "base/clock.h"
 #include "image/store.h"
 
 namespace boxlite::image {
@@ -40,13 +42,21 @@ Result<std::vector<BlobFile>> list_blobs(const std::string& root) {
     return blobs;
 }
 
+bool is_abandoned(const fs::path& path) {
+    struct stat st;
+    constexpr int64_t kWeek = int64_t{7} * 24 * 3600 * 1'000'000'000;
+    return ::lstat(path.c_str(), &st) == 0 &&
+           base::realtime_ns() - st.st_mtim.tv_sec * int64_t{1'000'000'000} > kWeek;
+}
+
+// Staging folders of imports that did not end go always: they cannot be resumed.
 Result<uint64_t> clean_partials(const std::string& root, bool all) {
     uint64_t freed = 0;
     if (!base::path_exists(root + "/partial")) return freed;
     std::error_code failure;
     for (const auto& entry : fs::directory_iterator(root + "/partial", failure)) {
         const bool staging = entry.path().filename().string().starts_with(kStagingPrefix);
-        if (!staging && !all) continue;
+        if (!staging && !all && !is_abandoned(entry.path())) continue;
         std::error_code gone;
         const uint64_t size = staging ? 0 : entry.file_size(gone);
         TRY(base::remove_tree(entry.path()));

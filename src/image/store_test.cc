@@ -164,6 +164,21 @@ TEST_F(StoreTest, KeepsNothingOfABlobThatDoesNotMatch) {
     EXPECT_EQ(store_.usage()->blob_count, 0u);
 }
 
+TEST_F(StoreTest, DropsOnlyInterruptedDownloadsThatNobodyResumes) {
+    const Blob fresh = blob_of("application/x", "fresh"), old = blob_of("application/x", "old");
+    for (const Blob& blob : {fresh, old})
+        ASSERT_TRUE(store_.begin_blob(blob.descriptor)->writer->append(base::as_bytes("x")).ok());
+    const timespec then[2] = {{::time(nullptr) - 8 * 24 * 3600, 0}, {::time(nullptr) - 8 * 24 * 3600, 0}};
+    const std::string path = fmt::format("{}/partial/sha256-{}", root_, old.descriptor.digest.hex());
+    ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), then, 0), 0);
+    ASSERT_TRUE(base::make_directories(root_ + "/partial/boxlite-killed/x").ok());
+    EXPECT_EQ(store_.collect_garbage()->freed_bytes, 1u);
+    EXPECT_EQ(partial_files(), 1u);
+    EXPECT_EQ(store_.partial_size(fresh.descriptor.digest), 1u);
+    EXPECT_EQ(store_.collect_garbage(true)->freed_bytes, 1u);
+    EXPECT_EQ(partial_files(), 0u);
+}
+
 TEST_F(StoreTest, DetectsDamage) {
     const Descriptor manifest = put_image(store_, {"x"});
     ASSERT_TRUE(store_.record(name("a"), manifest, manifest.digest).ok());
