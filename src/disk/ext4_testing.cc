@@ -77,7 +77,7 @@ class ImageReader {
         const std::unique_ptr<ext2_file, errcode_t (*)(ext2_file_t)> closer(file, ext2fs_file_close);
         __u64 size = 0;
         ext2fs_file_get_lsize(file, &size);
-        std::vector<char> buffer(size_t{1} << 20);
+        buffer_.resize(size_t{1} << 20);
         uint64_t done = 0;
         while (done < size) {
             if (done == kHashedBytes && size > 2 * kHashedBytes) {
@@ -86,10 +86,10 @@ class ImageReader {
             }
             unsigned got = 0;
             if (const errcode_t code =
-                    ext2fs_file_read(file, buffer.data(), static_cast<unsigned>(buffer.size()), &got))
+                    ext2fs_file_read(file, buffer_.data(), static_cast<unsigned>(buffer_.size()), &got))
                 return library_error("read a file", code);
             if (got == 0) break;
-            consume(buffer.data(), got);
+            consume(buffer_.data(), got);
             done += got;
         }
         return {};
@@ -177,6 +177,7 @@ class ImageReader {
     }
 
     FileSystem fs_;
+    std::vector<char> buffer_;
     Tree tree_;
     std::map<std::string, ext2_ino_t> inos_;
     std::map<ext2_ino_t, std::string> first_names_;
