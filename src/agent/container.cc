@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <charconv>
-
+#include "agent/device_filter.h"
 #include "agent/raw.h"
 #include "agent/rootfs.h"
+#include "agent/small_file.h"
 
 namespace boxlite::agent {
 
@@ -102,6 +102,7 @@ Result<std::unique_ptr<Container>> Container::create(const std::string& root, co
     if (::prctl(PR_SET_DUMPABLE, 0) < 0)
         return base::errno_error(ErrorCode::kInternal, "hide the agent's memory");
     base::Fd cgroup = TRY(make_cgroup(cgroups.get()));
+    if (!spec.privileged()) TRY(filter_devices(cgroup));
     const base::Fd own_namespaces = TRY(open_at(AT_FDCWD, "/proc/self/ns", O_PATH | O_DIRECTORY));
     const base::Fd home = TRY(open_at(own_namespaces.get(), "mnt", O_RDONLY));
     if (::unshare(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC) < 0)
@@ -178,17 +179,7 @@ bool Container::claim_oom_kill() {
 }
 
 uint64_t Container::oom_kills() const {
-    const auto events = open_at(cgroup_.get(), "memory.events", O_RDONLY);
-    char buffer[512];
-    const ssize_t n = events ? ::read(events->get(), buffer, sizeof buffer) : -1;
-    if (n <= 0) return 0;
-    const std::string_view text(buffer, static_cast<size_t>(n));
-    constexpr std::string_view kKey = "oom_kill ";
-    const size_t at = text.find(kKey);
-    uint64_t count = 0;
-    if (at != std::string_view::npos)
-        std::from_chars(text.data() + at + kKey.size(), text.data() + text.size(), count);
-    return count;
+    return number_after(read_small_file(cgroup_.get(), "memory.events"), "oom_kill ");
 }
 
 }  // namespace boxlite::agent

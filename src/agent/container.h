@@ -9,9 +9,9 @@
 #include <string>
 
 #include "agent/child.h"
+#include "agent/messages.h"
 #include "agent/root.h"
 #include "base/fd.h"
-#include "rpc/box.pb.h"
 
 namespace boxlite::agent {
 

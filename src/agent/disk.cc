@@ -12,8 +12,8 @@
 #include <charconv>
 #include <memory>
 
+#include "agent/small_file.h"
 #include "base/bytes.h"
-#include "base/file.h"
 
 // EXT4_IOC_RESIZE_FS; no installed header has it. linux/Documentation/filesystems/ext4/
 #define BOXLITE_EXT4_IOC_RESIZE_FS _IOW('f', 16, uint64_t)
@@ -22,7 +22,7 @@ namespace boxlite::agent {
 
 namespace {
 
-constexpr const char* kNode = "/dev/boxdisk";
+constexpr const char* kNode = "/dev/root";
 // No background writes to tables that are not used yet: an idle box stays idle and its disk small.
 constexpr const char* kOptions = "errors=remount-ro,noinit_itable";
 
@@ -87,9 +87,10 @@ Result<uint64_t> find_disk(const std::string& serial, const std::string& sys_blo
         const std::string name = entry->d_name;
         if (!name.starts_with("vd")) continue;
         // The kernel adds no newline to the serial, but may one day.
-        std::string found = TRY(base::read_file(sys_block + "/" + name + "/serial"));
+        std::string found = read_small_file(AT_FDCWD, (sys_block + "/" + name + "/serial").c_str());
         while (found.ends_with('\n')) found.pop_back();
-        if (found == serial) return parse_device(TRY(base::read_file(sys_block + "/" + name + "/dev")));
+        if (found == serial)
+            return parse_device(read_small_file(AT_FDCWD, (sys_block + "/" + name + "/dev").c_str()));
         seen += fmt::format(" {}='{}'", name, found);
     }
     return base::make_error(ErrorCode::kNotFound, "the machine has no disk with the serial '{}'; it has:{}",

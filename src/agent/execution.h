@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "agent/container.h"
+#include "agent/messages.h"
 #include "agent/stdio.h"
 #include "agent/stream.h"
 #include "base/event_loop.h"
-#include "rpc/box.pb.h"
 #include "rpc/channel.h"
 
 namespace boxlite::agent {

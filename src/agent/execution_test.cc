@@ -8,7 +8,7 @@
 
 #include "agent/testing.h"
 
-namespace boxlite::agent {
+namespace boxlite::agent_test {
 namespace {
 
 bool has(const std::string& text, const std::string& part) {
@@ -378,4 +378,4 @@ TEST_F(ContainerTest, CallsMayRunAheadOfTheStart) {
 }
 
 }  // namespace
-}  // namespace boxlite::agent
+}  // namespace boxlite::agent_test

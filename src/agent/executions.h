@@ -10,9 +10,9 @@
 
 #include "agent/container.h"
 #include "agent/execution.h"
+#include "agent/messages.h"
 #include "agent/router.h"
 #include "base/event_loop.h"
-#include "rpc/box.pb.h"
 
 namespace boxlite::agent {
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "agent/root.h"
+#include "rpc/utf8.h"
 
 namespace boxlite::agent {
 
@@ -57,6 +58,8 @@ Result<void> add_xattrs(const base::Fd& fd, v1::FileInfo& info) {
         return file_error("list extended attributes", errno);
     }
     for (const char* name = names; name < names + length; name += std::strlen(name) + 1) {
+        // The message wants text; no known attribute has another name.
+        if (!rpc::is_utf8(name)) continue;
         const ssize_t size = ::getxattr(path.c_str(), name, nullptr, 0);
         if (size < 0) continue;
         std::string value(static_cast<size_t>(size), '\0');

@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "agent/messages.h"
 #include "base/fd.h"
-#include "rpc/box.pb.h"
 
 namespace boxlite::agent {
 

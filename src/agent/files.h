@@ -3,10 +3,10 @@
 
 #include <map>
 
+#include "agent/messages.h"
 #include "agent/root.h"
 #include "agent/router.h"
 #include "base/event_loop.h"
-#include "rpc/box.pb.h"
 
 namespace boxlite::agent {
 

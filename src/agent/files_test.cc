@@ -9,7 +9,7 @@
 
 #include "agent/testing.h"
 
-namespace boxlite::agent {
+namespace boxlite::agent_test {
 namespace {
 
 class FilesTest : public ContainerTest {
@@ -311,4 +311,4 @@ TEST_F(FilesTest, ALinkThatIsSwappedDuringTheCopy) {
 }
 
 }  // namespace
-}  // namespace boxlite::agent
+}  // namespace boxlite::agent_test

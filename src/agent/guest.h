@@ -8,9 +8,9 @@
 #include "agent/container.h"
 #include "agent/executions.h"
 #include "agent/files.h"
+#include "agent/messages.h"
 #include "agent/router.h"
 #include "base/event_loop.h"
-#include "rpc/box.pb.h"
 
 namespace boxlite::agent {
 

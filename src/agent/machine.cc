@@ -15,11 +15,11 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <cstddef>
 #include <ctime>
 #include <memory>
 
+#include "agent/small_file.h"
 #include "base/bytes.h"
 
 namespace boxlite::agent {
@@ -55,23 +55,6 @@ constexpr Sysctl kSysctls[] = {
 void raise_limit(int resource, rlim_t value) {
     const rlimit limit{.rlim_cur = value, .rlim_max = value};
     ::setrlimit(resource, &limit);
-}
-
-// A file of one small text below `dir`; "" when it cannot be read.
-std::string read_small(int dir, const char* name) {
-    const base::Fd fd(::openat(dir, name, O_RDONLY | O_CLOEXEC));
-    char buffer[2048];
-    const ssize_t n = fd.valid() ? ::read(fd.get(), buffer, sizeof buffer) : -1;
-    return n > 0 ? std::string(buffer, static_cast<size_t>(n)) : std::string();
-}
-
-// The number behind `key` in a text of "key number" lines, or the whole text's number for an empty key.
-uint64_t number_in(std::string_view text, std::string_view key) {
-    const size_t at = text.find(key);
-    if (at == std::string_view::npos) return 0;
-    uint64_t value = 0;
-    std::from_chars(text.data() + at + key.size(), text.data() + text.size(), value);
-    return value;
 }
 
 }  // namespace
@@ -150,9 +133,9 @@ Result<base::Fd> open_cgroups() {
 v1::GuestStats read_stats(int cgroup, const std::string& disk) {
     constexpr uint64_t kNsPerUs = 1000;
     v1::GuestStats stats;
-    stats.set_cpu_ns(number_in(read_small(cgroup, "cpu.stat"), "usage_usec ") * kNsPerUs);
-    stats.set_memory_bytes(number_in(read_small(cgroup, "memory.current"), ""));
-    stats.set_processes(number_in(read_small(cgroup, "pids.current"), ""));
+    stats.set_cpu_ns(number_after(read_small_file(cgroup, "cpu.stat"), "usage_usec ") * kNsPerUs);
+    stats.set_memory_bytes(number_after(read_small_file(cgroup, "memory.current"), ""));
+    stats.set_processes(number_after(read_small_file(cgroup, "pids.current"), ""));
     stats.set_memory_limit(memory_bytes());
     struct statfs usage;
     if (::statfs(disk.c_str(), &usage) == 0) {

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "agent/messages.h"
 #include "base/fd.h"
-#include "rpc/box.pb.h"
 
 namespace boxlite::agent {
 

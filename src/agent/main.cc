@@ -6,7 +6,6 @@
 //                              machine is left as it is. For trying the services out on a host, as root
 //                              under `unshare --mount --pid --uts --ipc --fork`.
 #include <fcntl.h>
-#include <google/protobuf/stubs/logging.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -45,7 +44,6 @@ void prepare_process() {
     sigset_t all;
     sigfillset(&all);
     ::sigprocmask(SIG_SETMASK, &all, nullptr);
-    google::protobuf::SetLogHandler(nullptr);
 }
 
 Result<void> serve(base::Fd stream) {

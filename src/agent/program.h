@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "agent/child.h"
+#include "agent/messages.h"
 #include "agent/root.h"
-#include "rpc/box.pb.h"
 
 namespace boxlite::agent {
 

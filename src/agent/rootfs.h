@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "agent/messages.h"
 #include "base/result.h"
-#include "rpc/box.pb.h"
 
 namespace boxlite::agent {
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "agent/container.h"
+#include "agent/messages.h"
 #include "agent/user.h"
 #include "base/fd.h"
-#include "rpc/box.pb.h"
 
 namespace boxlite::agent {
 

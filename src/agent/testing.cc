@@ -1,9 +1,7 @@
 #include "agent/testing.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -12,67 +10,13 @@
 
 #include <iostream>
 
-#include "agent/container.h"
-#include "agent/executions.h"
-#include "agent/files.h"
-#include "base/event_loop.h"
+#include "agent/testing_server.h"
 
-namespace boxlite::agent {
+namespace boxlite::agent_test {
 
 namespace {
 
 constexpr const char* kBusybox = "/bin/busybox";
-
-Result<base::Fd> mount_cgroups(const std::string& at) {
-    TRY(base::make_directories(at));
-    if (::mount("cgroup2", at.c_str(), "cgroup2", 0, nullptr) < 0)
-        return base::errno_error(ErrorCode::kInternal, "mount cgroup2");
-    // The hierarchy is the host's one: other tests may be in it at the same time.
-    const std::string own = fmt::format("{}/boxlite-test-{}", at, ::getpid());
-    TRY(base::make_directories(own));
-    return base::open_file(own, O_RDONLY | O_DIRECTORY);
-}
-
-// What main() does for a machine, on the host's own kernel.
-Result<void> serve_container(const std::string& dir, const v1::ContainerSpec& spec, bool idle_init,
-                             std::vector<base::Fd> streams) {
-    const std::string root = dir + "/root";
-    if (::unshare(CLONE_NEWNS) < 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) < 0 ||
-        ::mount(root.c_str(), root.c_str(), nullptr, MS_BIND, nullptr) < 0)
-        return base::errno_error(ErrorCode::kInternal, "make a place for the container");
-    const base::Fd cgroups = TRY(mount_cgroups(dir + "/cgroup"));
-    const auto container = TRY(Container::create(root, spec, cgroups));
-    const auto loop = TRY(base::EventLoop::make());
-    Executions executions(*loop);
-    Files files(*loop);
-    Router router;
-    executions.add_routes(router);
-    files.add_routes(router);
-    files.use(container->root());
-    TRY(executions.use(*container, idle_init));
-
-    // The part of Guest that does without a disk.
-    router.add<v1::ShutdownRequest>("test", "Terminate",
-                                    [&](const v1::ShutdownRequest& request, rpc::Responder responder) {
-                                        auto held = std::make_shared<rpc::Responder>(std::move(responder));
-                                        executions.terminate(std::chrono::milliseconds(request.grace_ms()),
-                                                             [held] { held->reply(std::string_view()); });
-                                    });
-    std::vector<std::shared_ptr<rpc::Channel>> channels;
-    for (base::Fd& stream : streams)
-        channels.push_back(TRY(rpc::Channel::make(
-            *loop, std::move(stream),
-            [&](const rpc::RequestView& request, rpc::Responder responder) {
-                router.dispatch(request, std::move(responder));
-            },
-            [&](const Error&) {
-                executions.terminate(std::chrono::milliseconds(0), [&] { loop->stop(); });
-            })));
-    TRY(loop->run());
-    ::unlinkat(cgroups.get(), "box", AT_REMOVEDIR);
-    ::rmdir(fmt::format("{}/cgroup/boxlite-test-{}", dir, ::getpid()).c_str());
-    return {};
-}
 
 }  // namespace
 
@@ -117,7 +61,8 @@ void ContainerTest::serve(const v1::ContainerSpec& spec, bool idle_init) {
     sigset_t all;
     sigfillset(&all);
     ::sigprocmask(SIG_SETMASK, &all, nullptr);
-    const auto served = serve_container(dir_.path(), spec, idle_init, std::move(far));
+    const auto served =
+        agent::serve_for_test(dir_.path(), spec.SerializeAsString(), idle_init, std::move(far));
     if (!served) std::cerr << "server: " << served.error().message << std::endl;
     ::_exit(served ? 0 : 1);
 }
@@ -212,4 +157,4 @@ Finished ContainerTest::run(const v1::ProcessSpec& spec) {
     return finished;
 }
 
-}  // namespace boxlite::agent
+}  // namespace boxlite::agent_test

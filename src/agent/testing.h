@@ -12,7 +12,7 @@
 #include "rpc/box.pb.h"
 #include "rpc/client.h"
 
-namespace boxlite::agent {
+namespace boxlite::agent_test {
 
 struct Finished {
     std::string out;
@@ -47,7 +47,7 @@ class ContainerTest : public testing::Test {
     std::string output(const std::string& script) { return run(shell(script)).out; }
 
     template <typename Response>
-    Result<Response> files(const std::string& method, const google::protobuf::MessageLite& request) {
+    Result<Response> files(const std::string& method, const rpc::Payload& request) {
         return client(0).call<Response>("boxlite.v1.Files", method, request, kPatience);
     }
     // A second connection, for calls beside one that waits.
@@ -66,4 +66,4 @@ class ContainerTest : public testing::Test {
     int next_id_ = 0;
 };
 
-}  // namespace boxlite::agent
+}  // namespace boxlite::agent_test

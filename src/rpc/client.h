@@ -26,8 +26,7 @@ class Client {
 
     //   auto status = TRY(client.call<v1::BoxStatus>("boxlite.v1.Box", "Inspect", v1::Empty()));
     template <typename Response>
-    Result<Response> call(std::string_view service, std::string_view method,
-                          const google::protobuf::MessageLite& request,
+    Result<Response> call(std::string_view service, std::string_view method, const Payload& request,
                           std::chrono::milliseconds timeout = {}) {
         const std::string payload = TRY(call_bytes(service, method, request, timeout));
         return parse<Response>(payload, method);

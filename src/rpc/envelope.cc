@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "rpc/status.h"
+#include "rpc/utf8.h"
 #include "rpc/wire.h"
 
 namespace boxlite::rpc {
@@ -79,8 +80,8 @@ Result<std::optional<Error>> decode_status(std::string_view bytes) {
 }  // namespace
 
 uint8_t* Payload::write(uint8_t* out) const {
-    if (message_) return message_->SerializeWithCachedSizesToArray(out);
-    if (size_) std::memcpy(out, bytes_.data(), size_);
+    if (write_) return write_(source_, out);
+    if (size_) std::memcpy(out, source_, size_);
     return out + size_;
 }
 
@@ -106,7 +107,8 @@ Result<EncodedFrame> encode_response(uint32_t stream, const Payload& payload) {
 }
 
 EncodedFrame encode_error(uint32_t stream, const Error& error) {
-    const std::string_view message = std::string_view(error.message).substr(0, kMaxErrorMessage);
+    // Paths in messages may hold anything.
+    const std::string message = to_utf8(std::string_view(error.message).substr(0, kMaxErrorMessage));
     const auto status = static_cast<uint64_t>(to_status(error.code));
     const auto code = static_cast<uint64_t>(error.code);
     const size_t detail = number_field_size(code);

@@ -2,9 +2,8 @@
 // copied once on the way out and not at all on the way in.
 #pragma once
 
-#include <google/protobuf/message_lite.h>
-
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -17,12 +16,23 @@
 
 namespace boxlite::rpc {
 
+// Protobuf's messages and those of lite.h.
+template <typename T>
+concept Message = requires(const T& message, uint8_t* out) {
+    { message.ByteSizeLong() } -> std::convertible_to<size_t>;
+    { message.SerializeWithCachedSizesToArray(out) } -> std::same_as<uint8_t*>;
+};
+
 // What goes into a payload: a message, serialized in place, or bytes as they are. Refers to its argument.
 class Payload {
   public:
-    Payload(const google::protobuf::MessageLite& message)  // NOLINT: implicit by design
-        : message_(&message), size_(message.ByteSizeLong()) {}
-    Payload(std::string_view bytes) : bytes_(bytes), size_(bytes.size()) {}  // NOLINT: implicit by design
+    template <Message M>
+    Payload(const M& message)  // NOLINT: implicit by design
+        : source_(&message), size_(message.ByteSizeLong()), write_([](const void* source, uint8_t* out) {
+              return static_cast<const M*>(source)->SerializeWithCachedSizesToArray(out);
+          }) {}
+    Payload(std::string_view bytes)
+        : source_(bytes.data()), size_(bytes.size()) {}                      // NOLINT: implicit by design
     Payload(const std::string& bytes) : Payload(std::string_view(bytes)) {}  // NOLINT: implicit by design
 
     size_t size() const { return size_; }
@@ -30,9 +40,9 @@ class Payload {
     uint8_t* write(uint8_t* out) const;
 
   private:
-    const google::protobuf::MessageLite* message_ = nullptr;
-    std::string_view bytes_;
+    const void* source_;
     size_t size_;
+    uint8_t* (*write_)(const void* source, uint8_t* out) = nullptr;  // null: the bytes themselves
 };
 
 // A whole frame, header included, ready to be sent.

@@ -85,6 +85,27 @@ TEST(Envelope, EveryErrorCodeSurvivesTheTrip) {
     EXPECT_FALSE(error_code_from_number(22));
 }
 
+TEST(Envelope, ErrorMessagesAreMadeText) {
+    const struct {
+        std::string raw, text;
+    } cases[] = {
+        {"plain", "plain"},
+        {"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x93\xa6", "\xc3\xa4 \xe2\x82\xac \xf0\x9f\x93\xa6"},
+        {"/a\xff/b", "/a?/b"},
+        {"\xc3", "?"},
+        {"\xc0\xaf", "??"},            // overlong
+        {"\xed\xa0\x80", "???"},       // surrogate
+        {"\xf4\x90\x80\x80", "????"},  // past U+10FFFF
+        {"\xe2\x82x", "??x"},
+    };
+    for (const auto& [raw, text] : cases) {
+        const auto frame = encode_error(1, {ErrorCode::kStorage, raw});
+        ttrpc::Response response;
+        ASSERT_TRUE(response.ParseFromArray(data_of(frame).data(), static_cast<int>(data_of(frame).size())));
+        EXPECT_EQ(response.status().message(), text);
+    }
+}
+
 TEST(Envelope, TheContractsStatusCodes) {
     EXPECT_EQ(static_cast<int>(to_status(ErrorCode::kNotFound)), 5);
     EXPECT_EQ(static_cast<int>(to_status(ErrorCode::kExecution)), 7);

@@ -11,6 +11,7 @@ namespace boxlite::rpc {
 
 struct WireField {
     uint32_t number = 0;
+    bool is_bytes = false;
     uint64_t number_value = 0;  // of a varint field
     std::string_view bytes;     // of a length-delimited field
 };
@@ -36,6 +37,7 @@ class WireReader {
                 case 2: {
                     uint64_t size = 0;
                     if (!varint(size) || size > left_.size()) return fail();
+                    field.is_bytes = true;
                     field.bytes = left_.substr(0, size);
                     left_.remove_prefix(size);
                     return field;
