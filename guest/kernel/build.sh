@@ -88,7 +88,10 @@ exec 9> "$cache/kernel-build.lock"
 flock 9
 
 tarball=$(source_tarball)
-key=$({ sha256sum < "$tarball"; cat "$here/common.config" "$here/$target.config" "$here"/patches/*.patch "$here/build.sh"
+patches=("$here"/patches/*.patch)
+version=$(basename "$tarball") version=${version#linux-source-} version=${version%.tar.xz}
+at_least 6.16 "$version" && patches+=("$here"/patches/since-6.16/*.patch)
+key=$({ sha256sum < "$tarball"; cat "$here/common.config" "$here/$target.config" "${patches[@]}" "$here/build.sh"
         gcc --version; } | sha256sum | cut -c1-20)
 out=$cache/kernels/$target-$key
 if [ ! -f "$out/$image" ]; then
@@ -97,7 +100,7 @@ if [ ! -f "$out/$image" ]; then
     work=$(mktemp -d "$cache/build-XXXXXX")
     trap 'rm -rf "$work"' EXIT
     tar -xf "$tarball" -C "$work" --strip-components=1 --exclude='*/Documentation/*' --exclude='*/tools/testing/*'
-    for patch in "$here"/patches/*.patch; do patch -s -d "$work" -p1 < "$patch" >&2; done
+    for patch in "${patches[@]}"; do patch -s -d "$work" -p1 < "$patch" >&2; done
     cat "$here/common.config" "$here/$target.config" > "$work/wanted.config"
     build() {
         make -s -C "$work" ARCH=$arch KBUILD_BUILD_USER=boxlite KBUILD_BUILD_HOST=boxlite \
