@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/log.h"
+#include "image/backoff.h"
 #include "json/json.h"
 
 namespace boxlite::image {

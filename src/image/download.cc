@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "image/backoff.h"
+
 namespace boxlite::image {
 
 namespace {

@@ -6,10 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdlib>
 
-#include "base/id.h"
 #include "image/reference.h"
 
 namespace boxlite::image {
@@ -19,8 +17,6 @@ namespace {
 constexpr int kMaxRedirects = 10;
 constexpr size_t kMaxHeaderBytes = size_t{256} << 10;
 constexpr size_t kMaxIdleHandles = 16;
-constexpr std::chrono::milliseconds kLongestDelay{8'000};
-constexpr std::chrono::seconds kLongestRetryAfter{60};
 
 struct FreeSlist {
     void operator()(curl_slist* list) const { curl_slist_free_all(list); }
@@ -383,25 +379,6 @@ std::string url_encode(std::string_view text) {
             fmt::format_to(std::back_inserter(encoded), "%{:02X}", static_cast<unsigned char>(c));
     }
     return encoded;
-}
-
-bool sleep_unless_stopped(std::chrono::milliseconds time, const std::stop_token& stop) {
-    std::mutex mutex;
-    std::condition_variable_any wake;
-    std::unique_lock lock(mutex);
-    wake.wait_for(lock, stop, time, [] { return false; });
-    return !stop.stop_requested();
-}
-
-bool Backoff::wait(std::chrono::seconds retry_after, const std::stop_token& stop) {
-    if (attempt_ >= retries_) return false;
-    const auto full = std::min(first_delay_ * (1 << std::min(attempt_, 16)), kLongestDelay);
-    ++attempt_;
-    uint8_t random;
-    base::random_bytes({&random, 1});
-    auto delay = full / 2 + full * random / 512;  // between a half and all of it
-    if (retry_after.count() > 0) delay = std::min(retry_after, kLongestRetryAfter) + delay;
-    return sleep_unless_stopped(std::chrono::duration_cast<std::chrono::milliseconds>(delay), stop);
 }
 
 }  // namespace boxlite::image

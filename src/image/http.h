@@ -73,25 +73,6 @@ class HttpClient {
     std::vector<std::unique_ptr<Handle>> idle_;
 };
 
-// Waits between attempts: exponential with jitter, or what the server asked for (at most a minute).
-class Backoff {
-  public:
-    Backoff(int retries, std::chrono::milliseconds first_delay)
-        : retries_(retries), first_delay_(first_delay) {}
-    // False when the attempts are used up or `stop` was requested.
-    bool wait(std::chrono::seconds retry_after, const std::stop_token& stop);
-    void reset() { attempt_ = 0; }
-    int attempts() const { return attempt_ + 1; }
-
-  private:
-    int retries_;
-    std::chrono::milliseconds first_delay_;
-    int attempt_ = 0;
-};
-
-// Sleeps, but not longer than until `stop` is requested; then false.
-bool sleep_unless_stopped(std::chrono::milliseconds time, const std::stop_token& stop);
-
 // Origin of an http or https URL, as "https://host:443"; "" for anything else.
 std::string origin_of(const std::string& url);
 

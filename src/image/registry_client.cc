@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "base/log.h"
+#include "image/backoff.h"
 #include "json/json.h"
 
 namespace boxlite::image {
