@@ -99,7 +99,7 @@ if [ ! -f "$out/$image" ]; then
     started=$SECONDS
     work=$(mktemp -d "$cache/build-XXXXXX")
     trap 'rm -rf "$work"' EXIT
-    tar -xf "$tarball" -C "$work" --strip-components=1 --exclude='*/Documentation/*' --exclude='*/tools/testing/*'
+    tar -xf "$tarball" -C "$work" --strip-components=1
     for patch in "${patches[@]}"; do patch -s -d "$work" -p1 < "$patch" >&2; done
     cat "$here/common.config" "$here/$target.config" > "$work/wanted.config"
     build() {
