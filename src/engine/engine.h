@@ -25,8 +25,9 @@ struct MachineConfig {
     // True: an error when the host cannot give a part of the machine's confinement.
     bool strict_jail = false;
     // Called once the machine's process runs and before any thread of this process is started: the moment
-    // for the caller to confine itself, since it will start no other process. An error ends the start.
-    std::function<Result<void>()> confine;
+    // for the caller to confine itself, since it will start no other process. Gets the machine's cgroups,
+    // which this process removes at the end. An error ends the start.
+    std::function<Result<void>(const std::vector<std::string>& cgroups)> confine;
     // The guest kernel's messages, in pieces, on the machine's thread. Bounds what it keeps.
     std::function<void(base::ByteView)> console;
 };

@@ -80,7 +80,7 @@ Result<void> Supervisor::start_machine() {
     config.devices = {&vsock_, disk_.get(), &rng_};
     config.user_mode = spec_.user_mode();
     config.strict_jail = spec_.strict_jail();
-    config.confine = [this] { return confine(); };
+    config.confine = [this](const std::vector<std::string>& cgroups) { return confine(cgroups); };
     config.console = [this](base::ByteView text) { console_->append(text); };
     machine_ =
         TRY(engine::start_uml(config, loop_, [this](engine::MachineExit exit) { machine_ended(exit); }));
@@ -88,11 +88,12 @@ Result<void> Supervisor::start_machine() {
 }
 
 // From here on the supervisor reaches its box's folder, the disks below it and its log, and nothing else.
-Result<void> Supervisor::confine() {
+Result<void> Supervisor::confine(const std::vector<std::string>& cgroups) {
     jail::ShimConfinement confinement;
     confinement.read_write = {spec_.box_dir()};
     if (!spec_.log_dir().empty()) confinement.read_write.push_back(spec_.log_dir());
     confinement.read_only = {spec_.box_dir() + "/../../bases"};
+    confinement.cgroups = cgroups;
     confinement.strict = spec_.strict_jail();
     own_jail_ = TRY(jail::confine_shim(confinement));
     return {};

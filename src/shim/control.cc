@@ -54,6 +54,7 @@ void Supervisor::accept_clients() {
             [this, self](const Error&) {
                 const auto connection = self->lock();
                 output_->forget(connection.get());
+                users_.erase(connection.get());
                 if (state_ == State::kOff) loop_.post([this] { finish(); });
             });
         if (!channel.ok()) continue;
@@ -67,6 +68,7 @@ void Supervisor::handle(const Connection& connection, const rpc::RequestView& re
     if (request.service == "boxlite.v1.Box") return handle_box(connection, request, std::move(responder));
     if (request.service != "boxlite.v1.Execution" && request.service != "boxlite.v1.Files")
         return responder.fail(base::make_error(ErrorCode::kUnsupported, "no service {}", request.service));
+    users_.insert(connection.get());
     if (is_about_main(request) && (request.method == "Wait" || request.method == "Read" ||
                                    request.method == "Start" || request.method == "Close"))
         return handle_main(request, std::move(responder));
@@ -122,6 +124,7 @@ void Supervisor::handle_box(const Connection& connection, const rpc::RequestView
     }
     if (request.method == "ReadLog") {
         v1::ReadLogRequest read;
+        users_.insert(connection.get());
         if (parse(request, read, responder)) output_->read(read, connection, std::move(responder));
         if (state_ == State::kOff) loop_.post([this] { finish(); });
         return;

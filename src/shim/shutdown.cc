@@ -1,4 +1,5 @@
 // From a running guest to a written exit record.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
@@ -14,8 +15,10 @@ using std::chrono::milliseconds;
 constexpr milliseconds kSyncBudget{25'000};
 // From the agent's word that the disk is clean to the end of the kernel.
 constexpr milliseconds kPowerOffBudget{3'000};
-// For readers of the main process's output that have not seen its end.
-constexpr milliseconds kLingerBudget{60'000};
+// For clients that have yet to ask how the main process ended.
+constexpr milliseconds kLingerBudget{2'000};
+// For readers of its output that hold and have not seen its end.
+constexpr milliseconds kReaderBudget{60'000};
 
 std::string describe(const engine::MachineExit& exit) {
     if (exit.kind == engine::MachineExit::Kind::kPanic) return "the guest kernel panicked";
@@ -95,15 +98,14 @@ void Supervisor::machine_ended(const engine::MachineExit& exit) {
     finish();
 }
 
-// The end of this process, once nobody reads any more.
+// The end of this process, once nobody has a use for it any more.
 void Supervisor::finish() {
-    const auto unsent = [this] {
-        for (const Connection& client : clients_)
-            if (client->unsent_bytes() > 0) return true;
-        return false;
-    };
-    if (output_->all_seen() && !unsent()) return loop_.stop();
-    if (!linger_timer_) linger_timer_ = loop_.after(kLingerBudget, [this] { loop_.stop(); });
+    const bool unsent = std::any_of(clients_.begin(), clients_.end(),
+                                    [](const Connection& client) { return client->unsent_bytes() > 0; });
+    if (users_.empty() && !unsent) return loop_.stop();
+    if (!linger_timer_)
+        linger_timer_ =
+            loop_.after(output_->all_seen() ? kLingerBudget : kReaderBudget, [this] { loop_.stop(); });
 }
 
 void Supervisor::write_exit_record() const {

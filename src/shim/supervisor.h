@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,7 @@ class Supervisor {
     Result<void> boot();
     Result<void> open_disk();
     Result<void> start_machine();
-    Result<void> confine();
+    Result<void> confine(const std::vector<std::string>& cgroups);
     void agent_connected(base::Fd stream);
     void set_up_guest();
     void guest_ready(Result<std::string_view> answer);
@@ -75,6 +76,7 @@ class Supervisor {
     std::optional<base::FileLock> lock_;
     base::Fd listener_;
     std::vector<Connection> clients_;
+    std::set<const rpc::Channel*> users_;  // clients with an execution, a copy or a log in hand
 
     State state_ = State::kStarting;
     int64_t started_at_ns_ = 0;

@@ -55,7 +55,7 @@ Result<jail::JailedProcess> launch(const LaunchPlan& plan) {
     options.seccomp = TRY(jail::uml_kernel_policy());
     options.uid = jail::box_uid(plan.box_id);
     options.strict = plan.strict_jail;
-    options.cgroup.name = "boxlite-" + plan.box_id;
+    options.cgroup.name = plan.box_id;
     options.cgroup.memory_max = (uint64_t{plan.memory_mib} + kKernelOverheadMib) << 20;
     options.cgroup.pids_max = kMaxGuestProcesses;
     return jail::spawn_jailed(program, options);

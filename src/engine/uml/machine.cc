@@ -14,6 +14,7 @@
 #include "engine/device_thread.h"
 #include "engine/engine.h"
 #include "engine/uml/launch.h"
+#include "jail/cgroup.h"
 #include "virtio/vhost_user/backend.h"
 
 namespace boxlite::engine {
@@ -67,7 +68,9 @@ class UmlMachine final : public Machine {
         plan.console = std::move(output.second);
         launched_.emplace(TRY(uml::launch(plan)));
         process_ = &launched_->process;
-        if (config.confine) TRY(config.confine());
+        if (config.confine)
+            TRY(config.confine(launched_->cgroup ? launched_->cgroup->folders()
+                                                 : std::vector<std::string>{}));
         TRY(start_devices(config, std::move(sockets)));
         TRY(loop_.watch(process_->pidfd(), EPOLLIN, [this](uint32_t) { finish(); }));
         return loop_.watch(console_pipe_.get(), EPOLLIN, [this](uint32_t) { read_console(); });
