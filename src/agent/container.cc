@@ -127,8 +127,9 @@ Result<Launched> Container::start_init(std::unique_ptr<ChildPlan> plan) {
 
 Result<void> Container::adopt_init(const Launched& init) {
     init_pidfd_ = TRY(init.pidfd.duplicate());
-    // For children only; stays for the agent's life.
-    if (::setns(init_pidfd_.get(), CLONE_NEWPID) < 0)
+    // For children only; stays for the agent's life. A short-lived program may have ended already, and its
+    // container with it: then there will be no other member.
+    if (::setns(init_pidfd_.get(), CLONE_NEWPID) < 0 && errno != ESRCH)
         return base::errno_error(ErrorCode::kInternal, "join the container's pid namespace");
     return {};
 }

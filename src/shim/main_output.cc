@@ -92,7 +92,10 @@ void MainOutput::read(const v1::ReadLogRequest& request, const std::shared_ptr<r
     }
     response.set_next_offset(slice->next);
     response.set_eof(ended_ && slice->next == log_.end());
-    if (response.eof()) holders_.erase(connection.get());
+    if (response.eof()) {
+        holders_.erase(connection.get());
+        read_to_end_ = true;
+    }
     responder.reply(response);
     pull();
 }

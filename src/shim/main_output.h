@@ -31,6 +31,8 @@ class MainOutput {
     // Whether every reader that holds has seen the end.
     bool all_seen() const;
     bool ended() const { return ended_; }
+    // Whether any reader was told of the end.
+    bool read_to_end() const { return read_to_end_; }
     // Called once, when the process's streams have ended and all is in the log.
     void on_end(std::function<void()> callback) { on_end_ = std::move(callback); }
 
@@ -57,6 +59,7 @@ class MainOutput {
     std::vector<Parked> parked_;
     std::map<const rpc::Channel*, uint64_t> holders_;  // position up to which each has taken the log
     bool ended_ = false;
+    bool read_to_end_ = false;
     std::function<void()> on_end_;
 };
 

@@ -102,7 +102,9 @@ void Supervisor::machine_ended(const engine::MachineExit& exit) {
 void Supervisor::finish() {
     const bool unsent = std::any_of(clients_.begin(), clients_.end(),
                                     [](const Connection& client) { return client->unsent_bytes() > 0; });
-    if (users_.empty() && !unsent) return loop_.stop();
+    // Whoever started a short-lived program in the foreground may not have come to its output yet.
+    const bool unread = main_exit_ && !spec_.detach() && !output_->read_to_end();
+    if (users_.empty() && !unsent && !unread) return loop_.stop();
     if (!linger_timer_)
         linger_timer_ =
             loop_.after(output_->all_seen() ? kLingerBudget : kReaderBudget, [this] { loop_.stop(); });
