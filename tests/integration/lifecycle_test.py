@@ -110,15 +110,19 @@ class Lifecycle(BoxTest):
     def test_nothing_is_left_behind(self):
         def census():
             processes = subprocess.run(["pgrep", "-f", self.home.path], capture_output=True, text=True).stdout.split()
-            mounts = open("/proc/self/mounts").read().count(self.home.path)
-            folders = os.listdir(os.path.join(self.home.path, "boxes"))
-            groups = [d for base, dirs, _ in os.walk("/sys/fs/cgroup") for d in dirs if d.startswith("boxlite-")]
-            return processes, mounts, folders, groups
+            with open("/proc/self/mounts") as mounts:
+                mounted = mounts.read().count(self.home.path)
+            boxes = [entry.name for entry in os.scandir(os.path.join(self.home.path, "boxes")) if entry.is_dir()]
+            groups = sorted(os.path.join(base, d) for base, dirs, _ in os.walk("/sys/fs/cgroup") for d in dirs
+                            if d.startswith("boxlite-"))
+            return processes, mounted, boxes, groups
 
-        cycles = int(os.environ.get("BOXLITE_TEST_CYCLES", "20"))
-        for _ in range(cycles):
+        self.check("run", "--rm", "base", "true")
+        before = census()
+        self.assertEqual(before[:3], ([], 0, []))
+        for _ in range(int(os.environ.get("BOXLITE_TEST_CYCLES", "20"))):
             self.assertEqual(self.output("run", "--rm", "base", "echo", "x"), "x\n")
-        wait_until(lambda: census() == ([], 0, [], []), f"a clean home: {census()}")
+        wait_until(lambda: census() == before, "a home and a host as they were")
 
 
 if __name__ == "__main__":
