@@ -109,7 +109,12 @@ class Box {
     // started. kNotFound: no such program; kExecution: it cannot be executed.
     Result<Execution> exec(const Command& command);
 
-    // The main process: output from its beginning (or from now on), input if it has a stdin.
+    // Starts a box with a main process and connects to that from its first byte on, so that nothing is lost
+    // of a program however short. Both streams must be read, as with pipes. kInvalidState when the box has no
+    // main process or is running already.
+    Result<Execution> run(const StartOptions& options = {});
+
+    // The main process of a running box: output from its beginning (or from now on), input if it has a stdin.
     // kInvalidState when the box has none or is not running.
     Result<Execution> attach(bool from_beginning = true);
 

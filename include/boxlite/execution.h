@@ -62,8 +62,8 @@ class Execution {
     Result<void> kill();
     Result<void> resize(TerminalSize size);
 
-    // Every read, write and wait on this handle and its copies, under way or to come, fails with kStopped. The
-    // program goes on, with its pipes as they are.
+    // Every read, write and wait on this handle and its copies, under way or to come, fails with kStopped.
+    // The program goes on, with its pipes as they are.
     void disconnect();
 
   private:

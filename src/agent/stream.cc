@@ -1,5 +1,6 @@
 #include "agent/stream.h"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -12,8 +13,9 @@ namespace boxlite::agent {
 
 namespace {
 
-// The size of a pipe: more never comes at once.
+// The size that pipes have at first: more never comes at once.
 constexpr size_t kChunk = size_t{64} << 10;
+constexpr size_t kLargePipe = kMaxRead;
 // Key and length in front of ReadResponse.data, so that the answer is put together without a copy.
 constexpr uint32_t kDataField = 1;
 constexpr uint32_t kEofField = 2;
@@ -41,20 +43,28 @@ void OutputStream::read(uint32_t max_bytes, rpc::Responder responder) {
 
 OutputStream::Outcome OutputStream::answer(uint32_t max_bytes, rpc::Responder& responder) {
     if (!fd_.valid()) return Outcome::kEnd;
-    std::array<uint8_t, kHeadroom + kChunk> buffer;
-    const size_t wanted = std::min<size_t>(max_bytes, kChunk);
+    std::array<uint8_t, kHeadroom + kChunk> small;
+    uint8_t* data = (large_ ? large_.get() : small.data()) + kHeadroom;
+    const size_t wanted = std::min<size_t>(max_bytes, large_ ? kLargePipe : kChunk);
     ssize_t n;
-    do n = ::read(fd_.get(), buffer.data() + kHeadroom, wanted);
+    do n = ::read(fd_.get(), data, wanted);
     while (n < 0 && errno == EINTR);
     if (n < 0 && errno == EAGAIN) return process_ended_ ? Outcome::kEnd : Outcome::kNothing;
     // EIO: a terminal that no process has open.
     if (n <= 0) return Outcome::kEnd;
     const auto size = static_cast<size_t>(n);
     const size_t prefix = rpc::bytes_field_size(size) - size;
-    uint8_t* start = buffer.data() + kHeadroom - prefix;
+    uint8_t* start = data - prefix;
     rpc::write_bytes_field_start(start, kDataField, size);
     responder.reply(base::as_text({start, prefix + size}));
+    if (size == kChunk && !large_) enlarge();
     return Outcome::kAnswered;
+}
+
+// A terminal stays as it is, and nothing is lost.
+void OutputStream::enlarge() {
+    if (::fcntl(fd_.get(), F_SETPIPE_SZ, kLargePipe) < 0) return;
+    large_ = std::make_unique_for_overwrite<uint8_t[]>(kHeadroom + kLargePipe);
 }
 
 void OutputStream::serve() {
@@ -86,6 +96,7 @@ void OutputStream::close() {
     if (watched_) loop_.unwatch(fd_.get());
     watched_ = false;
     fd_.reset();
+    large_.reset();
     for (Waiting& waiting : waiting_) answer_end(waiting.responder);
     waiting_.clear();
 }
@@ -103,7 +114,12 @@ void InputStream::serve() {
             const ssize_t n =
                 ::write(fd_.get(), first.data.data() + first.written, first.data.size() - first.written);
             if (n < 0 && errno == EINTR) continue;
-            if (n < 0 && errno == EAGAIN) return arm();
+            if (n < 0 && errno == EAGAIN) {
+                if (enlarged_ || first.data.size() - first.written < kChunk) return arm();
+                enlarged_ = true;
+                ::fcntl(fd_.get(), F_SETPIPE_SZ, kLargePipe);
+                continue;
+            }
             if (n < 0) return close();
             first.written += static_cast<size_t>(n);
         }

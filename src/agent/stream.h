@@ -1,9 +1,10 @@
 // The agent's ends of a process's standard input and output. Nothing is buffered here but the bytes of
 // requests at hand: the kernel's pipe or terminal is the only buffer, so whoever is slow holds up whoever
-// is fast.
+// is fast. A pipe that turns out to carry much is enlarged, so that each request carries more.
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <string>
 
 #include "base/event_loop.h"
@@ -40,11 +41,13 @@ class OutputStream {
     Outcome answer(uint32_t max_bytes, rpc::Responder& responder);
     void serve();
     void arm();
+    void enlarge();
 
     base::EventLoop& loop_;
     base::Fd fd_;
     bool watched_ = false;
     bool process_ended_ = false;
+    std::unique_ptr<uint8_t[]> large_;  // for answers from an enlarged pipe
     std::deque<Waiting> waiting_;
 };
 
@@ -76,6 +79,7 @@ class InputStream {
     base::Fd fd_;
     bool terminal_;
     bool watched_ = false;
+    bool enlarged_ = false;
     std::deque<Waiting> waiting_;
 };
 

@@ -25,19 +25,16 @@ int exit_code_of_failed_start(const Error& error) {
 Result<int> attached(Runtime& runtime, Box& box, const BoxOptions& options) {
     StartOptions start;
     if (options.tty) start.terminal = terminal_size(STDIN_FILENO);
-    const auto started = box.start(start);
-    if (!started.ok()) {
+    auto execution = box.run(start);
+    if (!execution.ok()) {
         if (options.auto_remove) (void)runtime.remove(box.id(), true);
-        print_error(started.error().message);
-        return exit_code_of_failed_start(started.error());
+        print_error(execution.error().message);
+        return exit_code_of_failed_start(execution.error());
     }
     SessionOptions session;
     session.forward_stdin = options.stdin_open;
     session.terminal = options.tty;
-    auto end = [&]() -> Result<SessionEnd> {
-        Execution execution = TRY(box.attach());
-        return run_session(std::move(execution), session);
-    }();
+    auto end = run_session(std::move(execution).value(), session);
     if (options.auto_remove) {
         const auto removed = runtime.remove(box.id(), true);
         if (!removed.ok() && removed.error().code != ErrorCode::kNotFound)

@@ -3,7 +3,7 @@ boxlite_library(qcow2
        qcow2_format.cc qcow2_tables.cc
   DEPS boxlite_base)
 boxlite_unit_test(qcow2 SRCS qcow2_test.cc DEPS boxlite_qcow2)
-boxlite_unit_test(qcow2_crash SRCS qcow2_crash_test.cc DEPS boxlite_qcow2 TIMEOUT 300)
+boxlite_unit_test(qcow2_crash SRCS qcow2_crash_test.cc DEPS boxlite_qcow2 TIMEOUT 600)
 
 # cmake -DBOXLITE_FUZZ=ON with clang++; qcow2_fuzz -max_total_time=60 CORPUS_FOLDER
 if(BOXLITE_FUZZ)

@@ -6,8 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <set>
-
 #include "disk/qcow2_test_support.h"
 
 namespace boxlite::disk {
@@ -78,12 +76,21 @@ Result<void> apply(BlockBackend& disk, const Op& op) {
     return {};
 }
 
+// A few numbers; faster than a set.
+struct Values {
+    std::vector<uint32_t> list;
+    void insert(uint32_t value) {
+        if (!contains(value)) list.push_back(value);
+    }
+    bool contains(uint32_t value) const { return std::ranges::find(list, value) != list.end(); }
+};
+
 // What each sector may hold after a crash: what it held at the last finished flush, or what came later.
 class Expectation {
   public:
     Expectation(uint64_t sectors, uint64_t base_sectors) : now_(sectors), possible_(sectors) {
         for (uint64_t i = 0; i < sectors; ++i)
-            now_[i] = possible_[i] = {i < base_sectors ? kBaseStamp + static_cast<uint32_t>(i) : 0};
+            now_[i].list = possible_[i].list = {i < base_sectors ? kBaseStamp + static_cast<uint32_t>(i) : 0};
     }
     void add(const Op& op, bool finished) {
         if (op.kind == Op::kFlush) {
@@ -96,7 +103,7 @@ class Expectation {
         }
         const uint32_t value = op.kind == Op::kWrite ? op.stamp : 0;
         for (uint64_t i = op.first; i < op.first + op.count; ++i) {
-            if (finished && op.kind != Op::kDiscard) now_[i].clear();
+            if (finished && op.kind != Op::kDiscard) now_[i].list.clear();
             now_[i].insert(value);
             possible_[i].insert(value);
         }
@@ -116,7 +123,7 @@ class Expectation {
     }
 
   private:
-    std::vector<std::set<uint32_t>> now_, possible_;
+    std::vector<Values> now_, possible_;
 };
 
 struct Shape {
@@ -231,7 +238,7 @@ TEST_P(CrashTest, AnyPartOfTheLastWritesMayBeLost) {
         ops.push_back({Op::kDeath, 0, 0, 0, file->events.size(), file->events.size(), true});
     }
     const size_t total = file->events.size();
-    for (int i = 0; i < 50; ++i) {
+    for (int i = 0; i < 40; ++i) {
         const size_t happened = random.below(total + 1);
         Expectation expected = fresh();
         for (const Op& op : ops)
@@ -261,7 +268,7 @@ TEST_P(CrashTest, ARepairThatIsLostInPart) {
             (void)disk->flush();
         }
         auto disk = must(open(file, std::make_shared<MemoryIo::Faults>()));
-        for (int i = 0; i < 6; ++i)
+        for (int i = 0; i < 4; ++i)
             ASSERT_NO_FATAL_FAILURE(
                 check_crashed(crashed(start, file->events, file->events.size(), true, random), expected));
     }

@@ -27,7 +27,11 @@ Result<void> Box::start(const StartOptions& options) {
 }
 
 Result<void> Box::stop(const StopOptions& options) {
-    return runtime::stop_box(*impl_, options);
+    TRY(runtime::stop_box(*impl_, options));
+    if (!impl_->config.auto_remove) return {};
+    auto removed = runtime::remove_box(*impl_->runtime, impl_->config, true);
+    if (!removed.ok() && removed.error().code == ErrorCode::kNotFound) return {};
+    return removed;
 }
 
 Result<void> Box::restart(const StopOptions& options) {
@@ -37,6 +41,10 @@ Result<void> Box::restart(const StopOptions& options) {
 
 Result<Execution> Box::exec(const Command& command) {
     return runtime::start_execution(impl_, command);
+}
+
+Result<Execution> Box::run(const StartOptions& options) {
+    return runtime::run_main(impl_, options);
 }
 
 Result<Execution> Box::attach(bool from_beginning) {

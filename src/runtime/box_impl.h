@@ -2,6 +2,7 @@
 // more than a way to find them.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,8 +47,15 @@ Result<Connection> running(const BoxImpl& box);
 // that. Returns a connection to a box that is ready.
 Result<Connection> running_or_started(const BoxImpl& box);
 
-// Returns whether this call started it.
+// Starts the supervisor of a box that has none; the guest is then still booting. Returns whether this call
+// did.
+Result<bool> launch_box(const BoxImpl& box, const StartOptions& options);
+// Waits until programs can be run. A boot that fails becomes the box's state, once its supervisor has gone;
+// `failed` is called before that is waited for.
+Result<void> await_box(const BoxImpl& box, const std::function<void()>& failed = {});
+// Both. Returns whether this call started it.
 Result<bool> start_box(const BoxImpl& box, const StartOptions& options);
+
 Result<void> stop_box(const BoxImpl& box, const StopOptions& options);
 Result<void> remove_box(RuntimeImpl& runtime, const BoxConfig& config, bool force);
 

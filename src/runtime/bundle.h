@@ -13,7 +13,8 @@ struct BundledFile {
     bool executable = false;
 };
 
-// What this build carries; empty for a build that is run from its tree or installed with its files beside it.
+// What this program carries. Defined by boxlite_bundle, or by boxlite_bundle_none (nothing): a program links
+// one.
 std::span<const BundledFile> bundled_files();
 
 }  // namespace boxlite::runtime

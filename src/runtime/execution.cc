@@ -11,6 +11,7 @@
 #include "runtime/execution_impl.h"
 #include "runtime/process_settings.h"
 #include "runtime/specs.h"
+#include "shim/output_log.h"
 
 namespace boxlite {
 
@@ -26,17 +27,13 @@ constexpr size_t kWriteChunk = size_t{256} << 10;
 
 }  // namespace
 
-ExecutionImpl::ExecutionImpl(std::shared_ptr<const BoxImpl> box, std::string id, rpc::Client client)
-    : box_(std::move(box)), id_(std::move(id)) {
-    control_.client.emplace(std::move(client));
-}
-
 ExecutionImpl::~ExecutionImpl() {
     if (is_main() || disconnected_) return;
     v1::ExecutionId id;
     id.set_id(id_);
-    if (control_.client && control_.client->connected())
-        (void)control_.client->call<v1::Empty>(kExecutionService, "Close", id, kCloseBudget);
+    // Over a connection of its own, with a limit: a box that hangs must not hang its clients' destructors.
+    if (auto client = runtime::connect_client(box_->folder); client.ok())
+        (void)client->call<v1::Empty>(kExecutionService, "Close", id, kCloseBudget);
 }
 
 void ExecutionImpl::start_reading_at(uint64_t offset) {
@@ -91,22 +88,51 @@ Result<std::string> ExecutionImpl::read_exec(Lane& lane, Stream stream, size_t m
 }
 
 Result<std::string> ExecutionImpl::read_log(Lane& lane, LogCursor& cursor, Stream stream, size_t max_bytes) {
-    const v1::Stream wanted = stream == Stream::kStderr ? v1::STDERR : v1::STDOUT;
-    while (cursor.pending.empty() && !cursor.ended) {
-        v1::ReadLogRequest request;
-        request.set_offset(cursor.offset);
-        request.set_max_bytes(static_cast<uint32_t>(std::max<size_t>(max_bytes, size_t{64} << 10)));
-        request.set_follow(true);
-        request.set_hold(true);
-        auto response = TRY(call<v1::ReadLogResponse>(lane, "ReadLog", request));
-        for (const v1::LogChunk& chunk : response.chunks())
-            if (chunk.stream() == wanted) cursor.pending += chunk.data();
-        cursor.offset = response.next_offset();
-        cursor.ended = response.eof();
-    }
+    while (cursor.pending.empty() && !cursor.ended) TRY(fill(lane, cursor, stream, max_bytes, true));
     std::string data = cursor.pending.substr(0, max_bytes);
     cursor.pending.erase(0, data.size());
     return data;
+}
+
+Result<void> ExecutionImpl::fill(Lane& lane, LogCursor& cursor, Stream stream, size_t max_bytes,
+                                 bool follow) {
+    v1::ReadLogRequest request;
+    request.set_offset(cursor.offset);
+    request.set_max_bytes(static_cast<uint32_t>(std::max<size_t>(max_bytes, size_t{64} << 10)));
+    request.set_follow(follow);
+    request.set_hold(true);
+    auto response = call<v1::ReadLogResponse>(lane, "ReadLog", request);
+    if (!response.ok() && response.error().code == ErrorCode::kPortal && !disconnected_)
+        return fill_from_files(cursor, stream);
+    if (!response.ok()) return std::move(response).error();
+    for (const v1::LogChunk& chunk : response->chunks()) {
+        cursor.last_time = chunk.time_ns();
+        if (chunk.stream() == (stream == Stream::kStderr ? v1::STDERR : v1::STDOUT))
+            cursor.pending += chunk.data();
+    }
+    cursor.offset = response->next_offset();
+    cursor.ended = response->eof();
+    return {};
+}
+
+// The supervisor has ended: the rest is what it left behind.
+Result<void> ExecutionImpl::fill_from_files(LogCursor& cursor, Stream stream) const {
+    cursor.ended = true;
+    return shim::read_output_log(box_->folder.output_log(), [&](const shim::LogRecord& record) {
+        if (record.time_ns > cursor.last_time && record.stream == (stream == Stream::kStderr ? 1 : 0))
+            cursor.pending += record.data;
+        return true;
+    });
+}
+
+Result<void> ExecutionImpl::hold_output() {
+    for (const Stream stream : {Stream::kStdout, Stream::kStderr}) {
+        const auto index = static_cast<size_t>(stream);
+        const std::scoped_lock lock(output_[index].mutex);
+        cursors_[index].ended = box_->config.tty && stream == Stream::kStderr;
+        if (!cursors_[index].ended) TRY(fill(output_[index], cursors_[index], stream, 1, false));
+    }
+    return {};
 }
 
 Result<void> ExecutionImpl::write(std::string_view data, bool close) {
@@ -131,13 +157,20 @@ Result<ExitStatus> ExecutionImpl::wait() {
     id.set_id(id_);
     auto status = call<v1::ExitStatus>(wait_, "Wait", id);
     if (!status.ok()) {
-        if (status.error().code == ErrorCode::kPortal)
-            return base::make_error(ErrorCode::kStopped, "box '{}' ended before the program did",
-                                    box_->config.name);
-        return std::move(status).error();
+        exit_ = TRY(status_of_ended_box(std::move(status).error()));
+        return *exit_;
     }
     exit_ = runtime::from_wire(*status);
     return *exit_;
+}
+
+// How the main process ended, from the box's exit record; `error` when that is not known.
+Result<ExitStatus> ExecutionImpl::status_of_ended_box(Error error) const {
+    if (error.code != ErrorCode::kPortal || disconnected_) return error;
+    if (is_main())
+        if (const auto record = runtime::read_exit_record(box_->folder); record && !record->failed)
+            return ExitStatus{.code = record->code, .signal = record->signal};
+    return base::make_error(ErrorCode::kStopped, "box '{}' ended before the program did", box_->config.name);
 }
 
 Result<void> ExecutionImpl::signal(int number) {
@@ -203,12 +236,11 @@ Result<Execution> start_execution(std::shared_ptr<const BoxImpl> box, const Comm
     request.set_id(base::random_id(16));
     *request.mutable_process() = exec_process(box->config, command);
     TRY(connection.client.call<v1::StartResponse>(kExecutionService, "Start", request));
-    return Execution(
-        std::make_shared<ExecutionImpl>(std::move(box), request.id(), std::move(connection.client)));
+    return Execution(std::make_shared<ExecutionImpl>(std::move(box), request.id()));
 }
 
 // Where the main process's output ends now.
-Result<uint64_t> end_of_log(const BoxImpl& box) {
+static Result<uint64_t> end_of_log(const BoxImpl& box) {
     rpc::Client client = TRY(connect_client(box.folder));
     v1::ReadLogRequest request;
     request.set_max_bytes(Execution::kMaxChunk);
@@ -219,13 +251,32 @@ Result<uint64_t> end_of_log(const BoxImpl& box) {
     }
 }
 
+namespace {
+
+Result<void> check_has_main(const BoxImpl& box) {
+    if (box.config.is_job()) return {};
+    return base::make_error(ErrorCode::kInvalidState, "box '{}' has no main process to connect to; use exec",
+                            box.config.name);
+}
+
+}  // namespace
+
+Result<Execution> run_main(std::shared_ptr<const BoxImpl> box, const StartOptions& options) {
+    TRY(check_has_main(*box));
+    auto execution = std::make_shared<ExecutionImpl>(box, std::string(kMainExecution));
+    if (!TRY(launch_box(*box, options)))
+        return base::make_error(ErrorCode::kInvalidState, "box '{}' is running already; use attach",
+                                box->config.name);
+    TRY(execution->hold_output());
+    // A supervisor that failed waits for those who hold its output.
+    TRY(await_box(*box, [&execution] { execution->disconnect(); }));
+    return Execution(std::move(execution));
+}
+
 Result<Execution> attach_main(std::shared_ptr<const BoxImpl> box, bool from_beginning) {
-    if (!box->config.is_job())
-        return base::make_error(ErrorCode::kInvalidState,
-                                "box '{}' has no main process to attach to; use exec", box->config.name);
-    Connection connection = TRY(running(*box));
-    auto execution =
-        std::make_shared<ExecutionImpl>(box, std::string(kMainExecution), std::move(connection.client));
+    TRY(check_has_main(*box));
+    TRY(running(*box));
+    auto execution = std::make_shared<ExecutionImpl>(box, std::string(kMainExecution));
     if (!from_beginning) execution->start_reading_at(TRY(end_of_log(*box)));
     return Execution(std::move(execution));
 }

@@ -17,14 +17,17 @@ namespace boxlite {
 
 class ExecutionImpl {
   public:
-    // An exec that has been started over `client`, or the main process (kMainExecution).
-    ExecutionImpl(std::shared_ptr<const BoxImpl> box, std::string id, rpc::Client client);
+    // An exec that has been started, or the main process (kMainExecution).
+    ExecutionImpl(std::shared_ptr<const BoxImpl> box, std::string id)
+        : box_(std::move(box)), id_(std::move(id)) {}
     ~ExecutionImpl();
 
     const std::string& id() const { return id_; }
 
     // Only for the main process: where in its output reading starts.
     void start_reading_at(uint64_t offset);
+    // Only for a main process that is about to start: from now on its supervisor waits for this reader.
+    Result<void> hold_output();
 
     Result<std::string> read(Stream stream, size_t max_bytes);
     Result<void> write(std::string_view data, bool close);
@@ -44,6 +47,7 @@ class ExecutionImpl {
     // The output of the main process is a log that both streams share.
     struct LogCursor {
         uint64_t offset = 0;
+        int64_t last_time = INT64_MIN;  // of the last record taken, in ns since the epoch
         std::string pending;
         bool ended = false;
     };
@@ -54,6 +58,9 @@ class ExecutionImpl {
     Result<Response> call(Lane& lane, std::string_view method, const google::protobuf::MessageLite& request);
     Result<std::string> read_exec(Lane& lane, Stream stream, size_t max_bytes);
     Result<std::string> read_log(Lane& lane, LogCursor& cursor, Stream stream, size_t max_bytes);
+    Result<void> fill(Lane& lane, LogCursor& cursor, Stream stream, size_t max_bytes, bool follow);
+    Result<void> fill_from_files(LogCursor& cursor, Stream stream) const;
+    Result<ExitStatus> status_of_ended_box(Error error) const;
 
     const std::shared_ptr<const BoxImpl> box_;  // keeps the lifeline of a box that is not detached
     const std::string id_;
@@ -71,6 +78,7 @@ namespace runtime {
 ExitStatus from_wire(const v1::ExitStatus& status);
 
 Result<Execution> start_execution(std::shared_ptr<const BoxImpl> box, const Command& command);
+Result<Execution> run_main(std::shared_ptr<const BoxImpl> box, const StartOptions& options);
 Result<Execution> attach_main(std::shared_ptr<const BoxImpl> box, bool from_beginning);
 
 }  // namespace runtime

@@ -58,26 +58,21 @@ Result<void> launch(const BoxImpl& box, BoxRecord& record, const StartOptions& o
     return {};
 }
 
-// Waits for the guest. The reason of a boot that failed becomes the box's state.
-Result<void> wait_ready(const BoxImpl& box) {
-    auto client = connect_client(box.folder);
-    auto answer = client.ok() ? client->call<v1::BoxStatus>(kBoxService, "WaitReady", v1::Empty())
-                              : Result<v1::BoxStatus>(std::move(client).error());
-    if (answer.ok()) return {};
-    Error error = std::move(answer).error();
-    const auto lock = lock_changes(box.config, box.folder);
-    if (!lock.ok()) return error;
-    if (wait_until_gone(box.folder, kKillBudget).ok()) {
-        if (const auto record = read_exit_record(box.folder); record && error.code == ErrorCode::kPortal)
-            error = base::make_error(ErrorCode::kEngine, "{}", record->reason);
-        if (auto record = box.runtime->state->box_by_id(box.config.id); record.ok()) {
-            record->state.status = BoxStatus::kFailed;
-            record->state.reason = error.message;
-            record->state.finished_at = base::realtime_ns();
-            (void)box.runtime->state->set_state(box.config.id, record->state);
-        }
+// Writes down why a start failed, and returns it; success for a main process that was over before anybody
+// could ask. The caller holds the change lock and the supervisor is gone.
+Result<void> record_failed_start(const BoxImpl& box, Error error) {
+    BoxRecord record = TRY(box.runtime->state->box_by_id(box.config.id));
+    const auto exit = read_exit_record(box.folder);
+    if (exit && error.code == ErrorCode::kPortal) {
+        if (record.state.status == BoxStatus::kRunning) TRY(settle(*box.runtime, record));
+        if (!exit->failed) return {};
+        return base::make_error(ErrorCode::kEngine, "{}", exit->reason);
     }
-    return std::move(error).with_context(fmt::format("box '{}' did not start", box.config.name));
+    record.state.status = BoxStatus::kFailed;
+    record.state.reason = error.message;
+    record.state.finished_at = base::realtime_ns();
+    TRY(box.runtime->state->set_state(box.config.id, record.state));
+    return error;
 }
 
 bool is_up(Connection& connection) {
@@ -142,20 +137,38 @@ Result<Connection> running_or_started(const BoxImpl& box) {
     return connect_supervisor(box.folder);
 }
 
-Result<bool> start_box(const BoxImpl& box, const StartOptions& options) {
-    bool started = false;
-    {
-        const base::FileLock lock = TRY(lock_changes(box.config, box.folder));
-        BoxRecord record = TRY(box.runtime->state->box_by_id(box.config.id));
-        auto connection = connect_supervisor(box.folder);
-        if (connection.ok() && !is_up(*connection)) TRY(wait_for_end(*connection, kPowerOffBudget));
-        if (!connection.ok() || TRY(wait_for_end(*connection, milliseconds(0)))) {
-            TRY(wait_until_gone(box.folder, kPowerOffBudget));
-            TRY(launch(box, record, options));
-            started = true;
-        }
+Result<bool> launch_box(const BoxImpl& box, const StartOptions& options) {
+    const base::FileLock lock = TRY(lock_changes(box.config, box.folder));
+    BoxRecord record = TRY(box.runtime->state->box_by_id(box.config.id));
+    auto connection = connect_supervisor(box.folder);
+    if (connection.ok()) {
+        if (is_up(*connection)) return false;
+        // One that is off may wait for a reader of its output that has fallen asleep.
+        if (!TRY(wait_for_end(*connection, kPowerOffBudget))) kill_supervisor(*connection);
     }
-    TRY(wait_ready(box));
+    TRY(wait_until_gone(box.folder, kPowerOffBudget));
+    TRY(launch(box, record, options));
+    return true;
+}
+
+Result<void> await_box(const BoxImpl& box, const std::function<void()>& failed) {
+    auto client = connect_client(box.folder);
+    auto answer = client.ok() ? client->call<v1::BoxStatus>(kBoxService, "WaitReady", v1::Empty())
+                              : Result<v1::BoxStatus>(std::move(client).error());
+    if (answer.ok()) return {};
+    if (failed) failed();
+    auto outcome = [&]() -> Result<void> {
+        const base::FileLock lock = TRY(lock_changes(box.config, box.folder));
+        TRY(wait_until_gone(box.folder, kKillBudget));
+        return record_failed_start(box, std::move(answer).error());
+    }();
+    if (outcome.ok()) return outcome;
+    return std::move(outcome).error().with_context(fmt::format("box '{}' did not start", box.config.name));
+}
+
+Result<bool> start_box(const BoxImpl& box, const StartOptions& options) {
+    const bool started = TRY(launch_box(box, options));
+    TRY(await_box(box));
     return started;
 }
 

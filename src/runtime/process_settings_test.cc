@@ -34,7 +34,9 @@ TEST_P(ArgvTest, MergesAsDocker) {
     BoxConfig config;
     const auto applied = apply_image(image, options, config);
     ASSERT_EQ(applied.ok(), !c.expected.empty());
-    if (applied.ok()) EXPECT_EQ(config.argv, c.expected);
+    if (applied.ok()) {
+        EXPECT_EQ(config.argv, c.expected);
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(
