@@ -12,7 +12,6 @@ namespace boxlite::disk {
 namespace {
 
 constexpr size_t kPendingBytes = size_t{1} << 20;
-constexpr uint64_t kWritebackBytes = uint64_t{8} << 20;
 constexpr size_t kDirectBytes = size_t{128} << 10;  // from here on a copy costs more than a system call
 
 }  // namespace
@@ -50,7 +49,8 @@ void BlockStore::release(BlockRun run) {
 Result<void> BlockStore::write(uint64_t start, std::span<const uint8_t> data) {
     const bool adjoins = start == pending_start_ + pending_.size() / kExt4BlockSize;
     if (!adjoins || pending_.size() + data.size() > kPendingBytes) TRY(flush());
-    if (pending_.empty() && data.size() >= kDirectBytes) return write_now(start, data);
+    if (pending_.empty() && data.size() >= kDirectBytes)
+        return base::pwrite_all(fd_, data, start * kExt4BlockSize);
     if (pending_.empty()) pending_start_ = start;
     pending_.insert(pending_.end(), data.begin(), data.end());
     return {};
@@ -58,22 +58,8 @@ Result<void> BlockStore::write(uint64_t start, std::span<const uint8_t> data) {
 
 Result<void> BlockStore::flush() {
     if (pending_.empty()) return {};
-    TRY(write_now(pending_start_, pending_));
+    TRY(base::pwrite_all(fd_, pending_, pending_start_ * kExt4BlockSize));
     pending_.clear();
-    return {};
-}
-
-// Has the kernel write to the disk while more content is being made, so that the sync at the end is short.
-Result<void> BlockStore::write_now(uint64_t start, std::span<const uint8_t> data) {
-    const uint64_t offset = start * kExt4BlockSize;
-    TRY(base::pwrite_all(fd_, data, offset));
-    if (offset != unsynced_end_) unsynced_start_ = offset;
-    unsynced_end_ = offset + data.size();
-    if (unsynced_end_ - unsynced_start_ < kWritebackBytes) return {};
-    // A hint: whoever needs the content on disk syncs the file, and sees the errors there.
-    (void)::sync_file_range(fd_, static_cast<off_t>(unsynced_start_),
-                            static_cast<off_t>(unsynced_end_ - unsynced_start_), SYNC_FILE_RANGE_WRITE);
-    unsynced_start_ = unsynced_end_;
     return {};
 }
 

@@ -32,7 +32,6 @@ class BlockStore {
 
   private:
     Result<void> flush();
-    Result<void> write_now(uint64_t start, std::span<const uint8_t> data);
     void punch_released();
 
     int fd_;
@@ -41,8 +40,6 @@ class BlockStore {
     std::vector<uint8_t> pending_;
     uint64_t pending_start_ = 0;  // block
     std::vector<BlockRun> released_;
-    uint64_t unsynced_start_ = 0;  // bytes of the file that the kernel was not told to write out yet
-    uint64_t unsynced_end_ = 0;
 };
 
 }  // namespace boxlite::disk
