@@ -24,7 +24,7 @@ constexpr mode_t kUmask = 022;
 constexpr mode_t kDirectoryMode = 0755;
 constexpr long kJoined = CLONE_NEWNS | CLONE_NEWCGROUP;
 
-NO_SANITIZE [[noreturn]] void give_up(const ChildPlan& plan, ChildStep step, long error) {
+[[noreturn]] NO_SANITIZE void give_up(const ChildPlan& plan, ChildStep step, long error) {
     const ChildFailure failure{step, static_cast<int32_t>(-error)};
     raw::call(SYS_write, plan.status_fd, &failure, sizeof failure);
     for (;;) raw::call(SYS_exit_group, 127);
@@ -120,7 +120,7 @@ NO_SANITIZE void clear_signal_mask() {
 }
 
 // As execvp(3): a candidate that is not there or may not be executed gives way to the next one.
-NO_SANITIZE [[noreturn]] void execute(const ChildPlan& plan) {
+[[noreturn]] NO_SANITIZE void execute(const ChildPlan& plan) {
     long error = -ENOENT;
     for (const std::string& path : plan.candidates) {
         const long failed =

@@ -13,7 +13,7 @@ constexpr const char* kSysBlock = "/sys/block";
 
 }  // namespace
 
-Guest::Guest(base::EventLoop& loop) : loop_(loop), executions_(loop), files_(loop) {
+Guest::Guest(base::EventLoop& loop) : executions_(loop), files_(loop) {
     router_.add<v1::SetupRequest>(kService, "Setup",
                                   [this](const v1::SetupRequest& request, rpc::Responder responder) {
                                       answer(responder, setup(request));

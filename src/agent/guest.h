@@ -34,7 +34,6 @@ class Guest {
     Result<void> leave();
     Result<v1::GuestStats> stats() const;
 
-    base::EventLoop& loop_;
     Router router_;
     std::unique_ptr<Container> container_;
     Executions executions_;
