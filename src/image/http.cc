@@ -1,13 +1,12 @@
 #include "image/http.h"
 
-#include <curl/curl.h>
-#include <openssl/ssl.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 
+#include "image/curl_library.h"
 #include "image/reference.h"
 
 namespace boxlite::image {
@@ -18,13 +17,18 @@ constexpr int kMaxRedirects = 10;
 constexpr size_t kMaxHeaderBytes = size_t{256} << 10;
 constexpr size_t kMaxIdleHandles = 16;
 
+// Only where curl_library() is known to be there.
+const CurlLibrary& library() {
+    return *curl_library();
+}
+
 struct FreeSlist {
-    void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+    void operator()(curl_slist* list) const { library().slist_free_all(list); }
 };
 using HeaderList = std::unique_ptr<curl_slist, FreeSlist>;
 
 struct FreeUrl {
-    void operator()(CURLU* url) const { curl_url_cleanup(url); }
+    void operator()(CURLU* url) const { library().url_cleanup(url); }
 };
 
 // OpenSSL writes to its sockets without MSG_NOSIGNAL; a peer that went away must not end the program.
@@ -104,7 +108,7 @@ size_t on_body(char* data, size_t size, size_t count, void* context) {
     auto& exchange = *static_cast<Exchange*>(context);
     const std::string_view piece(data, size * count);
     long status = 0;
-    curl_easy_getinfo(exchange.curl, CURLINFO_RESPONSE_CODE, &status);
+    library().easy_getinfo(exchange.curl, CURLINFO_RESPONSE_CODE, &status);
     exchange.response.status = static_cast<int>(status);
     if (exchange.wants_sink()) {
         if (!exchange.begin()) return 0;
@@ -136,7 +140,7 @@ int on_progress(void* context, curl_off_t, curl_off_t received, curl_off_t, curl
 // Trusts the given file besides what curl already trusts.
 CURLcode add_trust(CURL*, void* context, void* ca_file) {
     auto* ssl = static_cast<SSL_CTX*>(context);
-    const int loaded = SSL_CTX_load_verify_locations(ssl, static_cast<const char*>(ca_file), nullptr);
+    const int loaded = library().ssl_load_verify_locations(ssl, static_cast<const char*>(ca_file), nullptr);
     return loaded == 1 ? CURLE_OK : CURLE_SSL_CACERT_BADFILE;
 }
 
@@ -164,13 +168,14 @@ bool is_transient_status(int status) {
 }
 
 std::string url_part(const std::string& url, CURLUPart part, unsigned int flags) {
-    const std::unique_ptr<CURLU, FreeUrl> parsed(curl_url());
+    if (!curl_library().ok()) return {};
+    const std::unique_ptr<CURLU, FreeUrl> parsed(library().url());
     char* text = nullptr;
-    if (!parsed || curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), 0) != CURLUE_OK ||
-        curl_url_get(parsed.get(), part, &text, flags) != CURLUE_OK)
+    if (!parsed || library().url_set(parsed.get(), CURLUPART_URL, url.c_str(), 0) != CURLUE_OK ||
+        library().url_get(parsed.get(), part, &text, flags) != CURLUE_OK)
         return {};
     std::string result(text);
-    curl_free(text);
+    library().free(text);
     return result;
 }
 
@@ -184,30 +189,30 @@ const char* env(const char* name) {
 // address is never asked through a proxy.
 void set_proxy(CURL* curl, const std::string& url) {
     if (is_loopback_registry(url_part(url, CURLUPART_HOST, 0))) {
-        curl_easy_setopt(curl, CURLOPT_PROXY, "");
+        library().easy_setopt(curl, CURLOPT_PROXY, "");
         return;
     }
     const char* proxy = env("HTTP_PROXY");
     if (proxy && url.starts_with("http://") && !env("http_proxy") && !env("REQUEST_METHOD"))
-        curl_easy_setopt(curl, CURLOPT_PROXY, proxy);
+        library().easy_setopt(curl, CURLOPT_PROXY, proxy);
 }
 
 void set_tls(CURL* curl, const HttpRequest& request) {
     if (request.skip_verify) {
-        curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 0L);
-        curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 0L);
+        library().easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 0L);
+        library().easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 0L);
     }
-    if (const char* bundle = env("SSL_CERT_FILE")) curl_easy_setopt(curl, CURLOPT_CAINFO, bundle);
+    if (const char* bundle = env("SSL_CERT_FILE")) library().easy_setopt(curl, CURLOPT_CAINFO, bundle);
     if (!request.ca_file.empty()) {
-        curl_easy_setopt(curl, CURLOPT_SSL_CTX_FUNCTION, add_trust);
-        curl_easy_setopt(curl, CURLOPT_SSL_CTX_DATA, const_cast<char*>(request.ca_file.c_str()));
+        library().easy_setopt(curl, CURLOPT_SSL_CTX_FUNCTION, add_trust);
+        library().easy_setopt(curl, CURLOPT_SSL_CTX_DATA, const_cast<char*>(request.ca_file.c_str()));
     }
 }
 
 HeaderList make_headers(const HttpRequest& request, bool authorized) {
     HeaderList list;
     const auto add = [&list](const std::string& line) {
-        if (curl_slist* longer = curl_slist_append(list.get(), line.c_str())) {
+        if (curl_slist* longer = library().slist_append(list.get(), line.c_str())) {
             (void)list.release();
             list.reset(longer);
         }
@@ -218,38 +223,36 @@ HeaderList make_headers(const HttpRequest& request, bool authorized) {
 }
 
 void set_method(CURL* curl, const HttpRequest& request) {
-    if (request.method == HttpRequest::Method::kHead) curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
+    if (request.method == HttpRequest::Method::kHead) library().easy_setopt(curl, CURLOPT_NOBODY, 1L);
     if (request.method == HttpRequest::Method::kPost) {
-        curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, static_cast<long>(request.form.size()));
-        curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request.form.c_str());
+        library().easy_setopt(curl, CURLOPT_POSTFIELDSIZE, static_cast<long>(request.form.size()));
+        library().easy_setopt(curl, CURLOPT_POSTFIELDS, request.form.c_str());
     }
 }
 
 void set_limits(CURL* curl, const HttpRequest& request) {
-    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request.connect_timeout.count()));
-    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(curl, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
-    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 256L * 1024);
+    library().easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS,
+                          static_cast<long>(request.connect_timeout.count()));
+    library().easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    library().easy_setopt(curl, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
+    library().easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    library().easy_setopt(curl, CURLOPT_BUFFERSIZE, 256L * 1024);
 }
 
 }  // namespace
 
 struct HttpClient::Handle {
-    CURL* curl = curl_easy_init();
+    CURL* curl = library().easy_init();
     Handle() = default;
     Handle(const Handle&) = delete;
     Handle& operator=(const Handle&) = delete;
     ~Handle() {
         const SigpipeBlocked blocked;  // closing a TLS connection writes
-        curl_easy_cleanup(curl);
+        library().easy_cleanup(curl);
     }
 };
 
-HttpClient::HttpClient() {
-    static const CURLcode initialised = curl_global_init(CURL_GLOBAL_DEFAULT);
-    (void)initialised;
-}
+HttpClient::HttpClient() = default;
 
 HttpClient::~HttpClient() = default;
 
@@ -269,32 +272,32 @@ void HttpClient::give_back(std::unique_ptr<Handle> handle) {
 HttpOutcome HttpClient::exchange(Handle& handle, const HttpRequest& request, const std::string& url,
                                  bool authorized) {
     CURL* curl = handle.curl;
-    curl_easy_reset(curl);
+    library().easy_reset(curl);
     Exchange exchange{.curl = curl, .request = request};
     char reason[CURL_ERROR_SIZE] = "";
     const HeaderList headers = make_headers(request, authorized);
-    curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
-    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, reason);
-    curl_easy_setopt(curl, CURLOPT_USERAGENT, "boxlite");
-    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());
-    curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
-    curl_easy_setopt(curl, CURLOPT_HEADERDATA, &exchange);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
-    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &exchange);
-    curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
-    curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &exchange);
+    library().easy_setopt(curl, CURLOPT_URL, url.c_str());
+    library().easy_setopt(curl, CURLOPT_ERRORBUFFER, reason);
+    library().easy_setopt(curl, CURLOPT_USERAGENT, "boxlite");
+    library().easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());
+    library().easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
+    library().easy_setopt(curl, CURLOPT_HEADERDATA, &exchange);
+    library().easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
+    library().easy_setopt(curl, CURLOPT_WRITEDATA, &exchange);
+    library().easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+    library().easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    library().easy_setopt(curl, CURLOPT_XFERINFODATA, &exchange);
     set_method(curl, request);
     set_limits(curl, request);
     set_proxy(curl, url);
     set_tls(curl, request);
 
-    const CURLcode code = curl_easy_perform(curl);
+    const CURLcode code = library().easy_perform(curl);
     HttpOutcome outcome;
     long status = 0;
     curl_off_t retry_after = 0;
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-    curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after);
+    library().easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    library().easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after);
     exchange.response.status = static_cast<int>(status);
     exchange.response.url = url;
     exchange.response.retry_after = std::chrono::seconds(std::max<curl_off_t>(0, retry_after));
@@ -313,7 +316,7 @@ HttpOutcome HttpClient::exchange(Handle& handle, const HttpRequest& request, con
                            std::string_view(reason).find("wrong version") != std::string_view::npos;
         outcome.fault =
             base::make_error(ErrorCode::kNetwork, "cannot reach {}: {}{}", origin_of(url),
-                             *reason ? reason : curl_easy_strerror(code),
+                             *reason ? reason : library().easy_strerror(code),
                              plain ? "; it may speak plain http: configure its transport as http" : "");
         outcome.transient = is_transient(code) && !plain;
     } else {
@@ -324,6 +327,7 @@ HttpOutcome HttpClient::exchange(Handle& handle, const HttpRequest& request, con
 }
 
 HttpOutcome HttpClient::perform(const HttpRequest& request) {
+    if (!curl_library().ok()) return {.fault = curl_library().error()};
     const SigpipeBlocked blocked;
     auto handle = take_handle();
     std::string url = request.url;
@@ -333,7 +337,7 @@ HttpOutcome HttpClient::perform(const HttpRequest& request) {
         const int status = outcome.response.status;
         char* target = nullptr;
         if (!outcome.fault && status >= 300 && status < 400 && request.method != HttpRequest::Method::kPost)
-            curl_easy_getinfo(handle->curl, CURLINFO_REDIRECT_URL, &target);
+            library().easy_getinfo(handle->curl, CURLINFO_REDIRECT_URL, &target);
         if (!target) {
             give_back(std::move(handle));
             return outcome;

@@ -1,7 +1,5 @@
 #include "image/import_source.h"
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "image/archive_library.h"
 #include "image/blob_reader.h"
 
 namespace boxlite::image {
@@ -24,30 +23,37 @@ constexpr size_t kBlock = size_t{256} << 10;
 constexpr uint64_t kMaxRatio = 1000;
 constexpr uint64_t kRatioMattersFrom = uint64_t{1} << 30;
 
+// Only where open_archive() has succeeded.
+const ArchiveLibrary& library() {
+    return *archive_library();
+}
+
 struct FreeArchive {
-    void operator()(archive* a) const { archive_read_free(a); }
+    void operator()(archive* a) const { library().read_free(a); }
 };
 using Archive = std::unique_ptr<archive, FreeArchive>;
 
 Error broken(const std::string& path, archive* a) {
-    const char* reason = archive_error_string(a);
+    const char* reason = library().error_string(a);
     return base::make_error(ErrorCode::kImage, "cannot read archive '{}': {}", path,
                             reason ? reason : "unknown reason");
 }
 
 // Only filters that libarchive has built in: never one that starts a program.
 Result<Archive> open_archive(const std::string& path, bool raw) {
-    Archive a(archive_read_new());
+    if (!archive_library().ok()) return archive_library().error();
+    Archive a(library().read_new());
     if (!a) return base::make_error(ErrorCode::kInternal, "libarchive cannot be used");
-    archive_read_support_filter_gzip(a.get());
-    archive_read_support_filter_zstd(a.get());
-    archive_read_support_filter_xz(a.get());
-    archive_read_support_filter_bzip2(a.get());
+    library().read_support_filter_gzip(a.get());
+    library().read_support_filter_zstd(a.get());
+    library().read_support_filter_xz(a.get());
+    library().read_support_filter_bzip2(a.get());
     if (raw)
-        archive_read_support_format_raw(a.get());
+        library().read_support_format_raw(a.get());
     else
-        archive_read_support_format_tar(a.get());
-    if (archive_read_open_filename(a.get(), path.c_str(), kBlock) != ARCHIVE_OK) return broken(path, a.get());
+        library().read_support_format_tar(a.get());
+    if (library().read_open_filename(a.get(), path.c_str(), kBlock) != ARCHIVE_OK)
+        return broken(path, a.get());
     return a;
 }
 
@@ -170,7 +176,7 @@ class ArchiveSource : public ImportSource {
         size_t entries = 0;
         for (;;) {
             archive_entry* entry = nullptr;
-            const int result = archive_read_next_header(a.get(), &entry);
+            const int result = library().read_next_header(a.get(), &entry);
             if (result == ARCHIVE_EOF) return {};
             if (result != ARCHIVE_OK && result != ARCHIVE_WARN) return broken(path_, a.get());
             if (++entries > kMaxEntries)
@@ -182,13 +188,13 @@ class ArchiveSource : public ImportSource {
 
   private:
     Result<void> take(archive* a, archive_entry* entry, const std::string& staging, Budget& budget) {
-        const char* raw_name = archive_entry_pathname(entry);
+        const char* raw_name = library().entry_pathname(entry);
         if (!raw_name) return base::make_error(ErrorCode::kImage, "an entry has no usable name");
         std::string name = TRY(clean_archive_name(raw_name));
-        if (archive_entry_filetype(entry) == AE_IFDIR) return {};
+        if (library().entry_filetype(entry) == AE_IFDIR) return {};
         if (files_.contains(name) || links_.contains(name))
             return base::make_error(ErrorCode::kImage, "'{}' is there twice", name);
-        if (const char* target = archive_entry_hardlink(entry)) {
+        if (const char* target = library().entry_hardlink(entry)) {
             const std::string original = TRY(clean_archive_name(target));
             const auto it = files_.find(original);
             if (it == files_.end())
@@ -197,12 +203,12 @@ class ArchiveSource : public ImportSource {
             files_.emplace(std::move(name), it->second);
             return {};
         }
-        if (archive_entry_filetype(entry) == AE_IFLNK) {
-            const char* target = archive_entry_symlink(entry);
+        if (library().entry_filetype(entry) == AE_IFLNK) {
+            const char* target = library().entry_symlink(entry);
             links_.emplace(std::move(name), target ? target : "");
             return {};
         }
-        if (archive_entry_filetype(entry) != AE_IFREG)
+        if (library().entry_filetype(entry) != AE_IFREG)
             return base::make_error(ErrorCode::kImage, "'{}' is neither a file nor a directory nor a link",
                                     name);
         StagedFile file = TRY(unpack_file(a, fmt::format("{}/{}", staging, files_.size()), budget));
@@ -214,10 +220,10 @@ class ArchiveSource : public ImportSource {
         StagedWriter writer = TRY(StagedWriter::make(std::move(path)));
         std::vector<uint8_t> buffer(kBlock);
         for (;;) {
-            const la_ssize_t n = archive_read_data(a, buffer.data(), buffer.size());
+            const la_ssize_t n = library().read_data(a, buffer.data(), buffer.size());
             if (n < 0) return broken(path_, a);
             if (n == 0) return writer.finish();
-            TRY(budget.spend(static_cast<uint64_t>(n), static_cast<uint64_t>(archive_filter_bytes(a, -1))));
+            TRY(budget.spend(static_cast<uint64_t>(n), static_cast<uint64_t>(library().filter_bytes(a, -1))));
             TRY(writer.append({buffer.data(), static_cast<size_t>(n)}));
         }
     }
@@ -315,15 +321,16 @@ Result<Compression> sniff_compression(const std::string& path) {
 Result<Digest> digest_of_decompressed(const std::string& path, const ImportLimits& limits) {
     const Archive a = TRY(open_archive(path, /*raw=*/true));
     archive_entry* entry = nullptr;
-    if (archive_read_next_header(a.get(), &entry) != ARCHIVE_OK) return broken(path, a.get());
+    if (library().read_next_header(a.get(), &entry) != ARCHIVE_OK) return broken(path, a.get());
     Hasher hasher = TRY(Hasher::make());
     Budget budget(limits, path);
     std::vector<uint8_t> buffer(kBlock);
     for (;;) {
-        const la_ssize_t n = archive_read_data(a.get(), buffer.data(), buffer.size());
+        const la_ssize_t n = library().read_data(a.get(), buffer.data(), buffer.size());
         if (n < 0) return broken(path, a.get());
         if (n == 0) return hasher.finish();
-        TRY(budget.spend(static_cast<uint64_t>(n), static_cast<uint64_t>(archive_filter_bytes(a.get(), -1))));
+        TRY(budget.spend(static_cast<uint64_t>(n),
+                         static_cast<uint64_t>(library().filter_bytes(a.get(), -1))));
         hasher.update({buffer.data(), static_cast<size_t>(n)});
     }
 }

@@ -24,13 +24,14 @@ std::vector<std::string> kernel_arguments(const LaunchPlan& plan) {
         fmt::format("initrd=@{}", kInitramfsFd),
         plan.user_mode == "ptrace" ? "seccomp=off" : "seccomp=on",
         "rdinit=/init",
-        "con0=null,fd:1",
+        "con0=fd:0,fd:1",
         "con=null",
         "console=tty0",
         "uml_dir=",
         "quiet",
         "panic=-1",  // a panic ends the machine at once
         "random.trust_bootloader=off",
+        fmt::format("max_map_count={}", plan.max_map_count),
     };
     int fd = kFirstDeviceFd;
     for (const LaunchPlan::Device& device : plan.devices)

@@ -20,6 +20,7 @@ struct LaunchPlan {
     std::vector<Device> devices;
     std::string box_id;
     uint32_t memory_mib = 0;
+    uint32_t max_map_count = 0;  // vm.max_map_count of the host
     std::string user_mode;
     bool strict_jail = false;
 };

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <optional>
 
 #include "base/file.h"
@@ -21,8 +22,8 @@ namespace boxlite::engine {
 
 namespace {
 
-// A kernel that gives up aborts; as process 1 of its namespace it survives that and dies of what abort() does
-// next, a fault.
+// A kernel that gives up calls abort(). In its jail, where it may not signal itself, that ends in exit code
+// 127; elsewhere in a signal.
 MachineExit::Kind kind_of(const base::ExitStatus& status) {
     switch (status.signal) {
         case 0:
@@ -35,6 +36,15 @@ MachineExit::Kind kind_of(const base::ExitStatus& status) {
         default:
             return MachineExit::Kind::kKilled;
     }
+}
+
+Result<uint32_t> max_map_count() {
+    const std::string path = "/proc/sys/vm/max_map_count";
+    const std::string text = TRY(base::read_file(path));
+    uint32_t count = 0;
+    if (std::from_chars(text.data(), text.data() + text.size(), count).ec != std::errc())
+        return base::make_error(ErrorCode::kInternal, "'{}' is not a number: '{}'", path, text);
+    return count;
 }
 
 class UmlMachine final : public Machine {
@@ -54,6 +64,7 @@ class UmlMachine final : public Machine {
         plan.initramfs = TRY(base::open_file(config.initramfs_path, O_RDONLY));
         plan.box_id = config.box_id;
         plan.memory_mib = config.memory_mib;
+        plan.max_map_count = TRY(max_map_count());
         plan.user_mode = config.user_mode;
         plan.strict_jail = config.strict_jail;
         std::vector<base::Fd> sockets;
