@@ -4,6 +4,8 @@ set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+# Lines for back traces; full debug information costs a quarter of the build's time.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
 set(BOXLITE_SANITIZE "" CACHE STRING "value for -fsanitize=, empty for none")
 
 find_program(CCACHE ccache)
@@ -22,6 +24,11 @@ if(BOXLITE_SANITIZE)
 endif()
 include_directories(${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
 
+# What the distribution has as a static library is linked in: loading shared ones is most of what a short command
+# does.
+set(CMAKE_FIND_LIBRARY_SUFFIXES .a .so)
+add_link_options(-static-libstdc++ -static-libgcc)
+
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(GTest REQUIRED)
@@ -32,7 +39,7 @@ enable_testing()
 function(boxlite_library name)
   cmake_parse_arguments(A "" "" "SRCS;DEPS" ${ARGN})
   add_library(boxlite_${name} STATIC ${A_SRCS})
-  target_link_libraries(boxlite_${name} PUBLIC ${A_DEPS} fmt::fmt Threads::Threads)
+  target_link_libraries(boxlite_${name} PUBLIC ${A_DEPS} boxlite_fmt Threads::Threads)
 endfunction()
 
 # boxlite_unit_test(NAME SRCS a_test.cc … DEPS x … [TIMEOUT s]): one binary of the quick unit loop,

@@ -76,6 +76,19 @@ void set_policy(ext2_filsys fs) {
     super.s_flags |= EXT2_FLAGS_UNSIGNED_HASH;
 }
 
+// As the kernel counts them, see ext4_calculate_overhead(): where the two differ, a file system's first mount
+// writes the superblock and every copy of it.
+void set_overhead(ext2_filsys fs, uint32_t journal) {
+    ext2_super_block& super = *fs->super;
+    uint32_t overhead = super.s_first_data_block + journal;
+    for (dgrp_t group = 0; group < fs->group_desc_count; ++group) {
+        overhead += fs->inode_blocks_per_group + 2;  // the two bitmaps
+        if (ext2fs_bg_has_super(fs, group))
+            overhead += 1 + static_cast<uint32_t>(fs->desc_blocks) + super.s_reserved_gdt_blocks;
+    }
+    super.s_overhead_clusters = overhead;
+}
+
 Result<void> reserve_inodes(ext2_filsys fs) {
     for (ext2_ino_t ino = 1; ino < EXT2_FIRST_INODE(fs->super); ++ino)
         ext2fs_inode_alloc_stats2(fs, ino, +1, ino == EXT2_ROOT_INO);
@@ -125,6 +138,7 @@ Result<FileSystem> format_ext4(int fd, const Ext4Options& options) {
     EXT4_TRY(raw, "make the journal",
              ext2fs_add_journal_inode3(raw, &journal, ~0ULL,
                                        EXT2_MKJOURNAL_LAZYINIT | EXT2_MKJOURNAL_NO_MNT_CHECK));
+    set_overhead(raw, journal.num_journal_blocks);
     // The file is a hole wherever nothing was written, so the kernel has no inode table left to zero.
     for (dgrp_t group = 0; group < raw->group_desc_count; ++group) {
         ext2fs_bg_flags_set(raw, group, EXT2_BG_INODE_ZEROED);

@@ -77,7 +77,8 @@ Result<std::unique_ptr<StateStore>> StateStore::open(const Home& home) {
             "release or another --home",
             home.database(), version, kSchemaVersion);
     if (version < kSchemaVersion) TRY(migrate(database, home));
-    TRY(database.execute("PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL"));
+    TRY(database.execute(
+        "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 100"));
     return std::unique_ptr<StateStore>(new StateStore(std::move(database)));
 }
 
