@@ -83,9 +83,9 @@ Result<void> make_mount_point(const Root& root, const std::string& path) {
     char target[PATH_MAX];
     const ssize_t length = ::readlinkat(place.dir.get(), place.name.c_str(), target, sizeof target);
     const std::string_view link(target, length > 0 ? static_cast<size_t>(length) : 0);
-    if (link.empty()) return opened.error();
     const std::string folder = path.substr(0, path.rfind('/') + 1);
-    TRY(root.place(link.starts_with('/') ? std::string(link) : folder + std::string(link), true));
+    if (!link.empty())
+        TRY(root.place(link.starts_with('/') ? std::string(link) : folder + std::string(link), true));
     TRY(root.open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY, 0644));
     return {};
 }

@@ -1,5 +1,6 @@
 #include "boxlite/error.h"
 
+#include <cerrno>
 #include <cstring>
 
 namespace boxlite {
@@ -56,6 +57,9 @@ Error Error::from_errno(ErrorCode code, std::string_view what, int errnum) {
     char buffer[128];
     std::string message = "cannot ";
     message.append(what).append(": ").append(strerror_r(errnum, buffer, sizeof buffer));
+    if ((code == ErrorCode::kStorage || code == ErrorCode::kResourceExhausted) &&
+        (errnum == ENOSPC || errnum == EDQUOT))
+        message.append("; make room on that disk");
     return Error{code, std::move(message)};
 }
 

@@ -52,6 +52,8 @@ Result<void> write_file_atomically(const std::string& path, ByteView content, mo
     const std::string temporary = path + ".tmp-" + random_id(8);
     auto written = [&]() -> Result<void> {
         const Fd fd = TRY(open_file(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode));
+        if (::fchmod(fd.get(), mode) < 0)
+            return errno_error(ErrorCode::kStorage, "set the mode of '{}'", path);
         TRY_CONTEXT(write_all(fd.get(), content), path);
         if (::fsync(fd.get()) < 0) return errno_error(ErrorCode::kStorage, "sync '{}'", path);
         if (::rename(temporary.c_str(), path.c_str()) < 0)

@@ -41,15 +41,15 @@ Result<int> show_console(const Box& box) {
 }
 
 Result<int> logs(Context& context, const Arguments& arguments) {
-    const Runtime runtime = TRY(context.runtime());
-    Box box = TRY(runtime.get(arguments.operands.front()));
-    if (arguments.enabled("console")) return show_console(box);
     LogOptions options;
     options.follow = arguments.enabled("follow");
     if (arguments.has("tail") && arguments.value("tail") != "all")
         options.tail = TRY(arguments.number("tail", 0, 0, UINT64_MAX));
     // 0 is all, as it always was here.
     if (options.tail == 0u) options.tail.reset();
+    const Runtime runtime = TRY(context.runtime());
+    Box box = TRY(runtime.get(arguments.operands.front()));
+    if (arguments.enabled("console")) return show_console(box);
     LineStamper stamper;
     bool broken = false;
     const bool stamps = arguments.enabled("timestamps");

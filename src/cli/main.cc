@@ -57,10 +57,11 @@ int run_command(const Command& command, const std::vector<std::string>& before,
 
 int run(std::span<const std::string> args) {
     // Global flags up to the command's name.
-    const auto globals = parse_arguments(global_flags(), Operands::kLast, args);
-    const bool version_asked = !args.empty() && (args[0] == "--version" || args[0] == "-v");
-    if (version_asked) return write_out("boxlite " + version() + "\n") ? 0 : kExitBrokenPipe;
+    std::vector<Flag> flags(global_flags().begin(), global_flags().end());
+    flags.push_back({'v', "version", "", ""});
+    const auto globals = parse_arguments(flags, Operands::kLast, args);
     if (!globals.ok()) return usage_error(globals.error().message, "boxlite");
+    if (globals->enabled("version")) return write_out("boxlite " + version() + "\n") ? 0 : kExitBrokenPipe;
     if (globals->operands.empty()) {
         const bool asked = globals->enabled("help");
         if (asked) return write_out(general_help()) ? 0 : kExitBrokenPipe;

@@ -170,7 +170,7 @@ Result<BoxOptions> box_options(const Arguments& arguments) {
 
 Result<void> check_terminal(const Arguments& arguments) {
     if (arguments.enabled("tty") && !is_terminal(STDIN_FILENO))
-        return base::make_error(ErrorCode::kInvalidArgument, "the input device is not a TTY.");
+        return base::make_error(ErrorCode::kInvalidState, "the input device is not a TTY.");
     return {};
 }
 

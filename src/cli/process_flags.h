@@ -22,7 +22,7 @@ Result<Environment> environment(const Arguments& arguments);
 // Everything but the command: image, name, resources, process settings.
 Result<BoxOptions> box_options(const Arguments& arguments);
 
-// kInvalidArgument, with Docker's words, for -t without a terminal on standard input.
+// An error with Docker's words for -t without a terminal on standard input.
 Result<void> check_terminal(const Arguments& arguments);
 
 // Leaves out a leading "--".

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -80,6 +81,7 @@ class Session {
             if (thread->joinable()) thread->join();
         if (end_.detached || end_.broken_pipe) return end_;
         end_.status = TRY(*std::move(status_));
+        if (output_error_) return *output_error_;
         return end_;
     }
 
@@ -105,6 +107,9 @@ class Session {
             auto chunk = execution_.read(stream, kChunk);
             if (!chunk.ok()) {
                 base::log_debug("output ended", {{"error", chunk.error().message}});
+                // What a disconnection or the box's end means, the program's status tells.
+                if (chunk.error().code != ErrorCode::kStopped && chunk.error().code != ErrorCode::kPortal)
+                    set_output_error(std::move(chunk).error());
                 break;
             }
             if (chunk->empty()) break;
@@ -115,6 +120,11 @@ class Session {
             }
         }
         if (--running_ == 0 || broken_pipe_) ring(finished_);
+    }
+
+    void set_output_error(Error error) {
+        const std::scoped_lock lock(output_error_mutex_);
+        if (!output_error_) output_error_ = std::move(error);
     }
 
     void wait_for_program() {
@@ -187,6 +197,8 @@ class Session {
     std::atomic<bool> detached_ = false;
     std::atomic<bool> broken_pipe_ = false;
     int ignored_ = 0;
+    std::mutex output_error_mutex_;
+    std::optional<Error> output_error_;
     std::optional<Result<ExitStatus>> status_;
     SessionEnd end_;
 };

@@ -16,11 +16,14 @@ struct MachineConfig {
     std::string box_id;
     std::string kernel_path;
     std::string initramfs_path;
+    // Gets the machine's cgroups before they are made (see jail::CgroupLimits::note).
+    std::string cgroup_note;
     uint32_t cpus = 1;
     uint32_t memory_mib = 1024;
     // Outlive the machine. The guest finds them in this order.
     std::vector<virtio::Device*> devices;
-    // uml: "seccomp" (fast) or "ptrace" (keeps the boundary between the guest's users and its kernel).
+    // uml: "seccomp" (fast; ptrace where the host has none) or "ptrace" (keeps the boundary between the
+    // guest's users and its kernel).
     std::string user_mode = "seccomp";
     // True: an error when the host cannot give a part of the machine's confinement.
     bool strict_jail = false;

@@ -150,8 +150,8 @@ Error RegistryClient::failure(const Place& place, std::string_view what, const H
     std::string said = registry_message(outcome.response.body);
     if (!said.empty()) said = fmt::format(" ({})", said);
     if (status == 404)
-        return base::make_error(ErrorCode::kNotFound, "registry {} has no {} of '{}'{}", place.registry, what,
-                                place.repository, said);
+        return base::make_error(ErrorCode::kNotFound, "registry {} has no {} of '{}'{}; check the name",
+                                place.registry, what, place.repository, said);
     if (status == 401 || status == 403)
         return base::make_error(ErrorCode::kImage,
                                 "registry {} does not give access to '{}'{}; log in with 'docker login {}'",

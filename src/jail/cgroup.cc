@@ -1,8 +1,10 @@
 #include "jail/cgroup.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -84,8 +86,8 @@ Result<void> write_value(const std::string& file, const std::string& value) {
     return {};
 }
 
-Result<void> make_folder(const std::string& path) {
-    ::rmdir(path.c_str());  // of a supervisor that was killed
+Result<void> make_folder(const std::string& path, const base::Fd& note) {
+    if (note.valid()) TRY(base::write_all(note.get(), base::as_bytes(path + "\n")));
     if (::mkdir(path.c_str(), 0755) < 0)
         return base::errno_error(ErrorCode::kUnsupported, "make cgroup '{}'", path);
     return {};
@@ -109,10 +111,10 @@ std::vector<Limit> wanted(const CgroupLimits& limits) {
 }
 
 // A child of `parent` with every limit.
-Result<std::string> make_v2(const std::string& parent, const std::string& name,
+Result<std::string> make_v2(const std::string& parent, const std::string& name, const base::Fd& note,
                             const std::vector<Limit>& limits) {
     const std::string folder = parent + "/" + name;
-    TRY(make_folder(folder));
+    TRY(make_folder(folder, note));
     const auto fill = [&]() -> Result<void> {
         for (const Limit& limit : limits) {
             const std::string file = folder + "/" + limit.v2_file;
@@ -156,24 +158,25 @@ std::optional<std::string> v1_parent(const std::vector<Mount>& mounts, const std
 }
 
 // The error is that of our own cgroup, which tells most.
-Result<std::string> find_v2(const std::vector<Mount>& mounts, const std::string& name,
+Result<std::string> find_v2(const std::vector<Mount>& mounts, const std::string& name, const base::Fd& note,
                             const std::vector<Limit>& limits) {
     std::optional<Error> first;
     for (const std::string& parent : v2_parents(mounts)) {
-        auto made = make_v2(parent, name, limits);
+        auto made = make_v2(parent, name, note, limits);
         if (made.ok()) return made;
         if (!first) first = made.error();
     }
     return first ? *first : make_error(ErrorCode::kUnsupported, "no cgroup v2 is mounted");
 }
 
-Result<std::string> make_v1(const std::vector<Mount>& mounts, const std::string& name, const Limit& limit) {
+Result<std::string> make_v1(const std::vector<Mount>& mounts, const std::string& name, const base::Fd& note,
+                            const Limit& limit) {
     const auto parent = v1_parent(mounts, limit.controller);
     if (!parent)
         return make_error(ErrorCode::kUnsupported, "the host has no '{}' controller for this process",
                           limit.controller);
     std::string folder = *parent + "/" + name;
-    TRY(make_folder(folder));
+    TRY(make_folder(folder, note));
     if (auto set = write_value(folder + "/" + limit.v1_file, std::to_string(limit.value)); !set.ok()) {
         ::rmdir(folder.c_str());
         return std::move(set).error();
@@ -196,6 +199,24 @@ void kill_all(const std::string& folder) {
         if (pid > 0) ::kill(pid, SIGKILL);
 }
 
+bool is_cgroup(const std::string& folder) {
+    const auto fd = base::open_file(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    struct statfs fs;
+    return fd.ok() && ::fstatfs(fd->get(), &fs) == 0 &&
+           (fs.f_type == CGROUP_SUPER_MAGIC || fs.f_type == CGROUP2_SUPER_MAGIC);
+}
+
+void end_and_remove(const std::string& folder) {
+    kill_all(folder);
+    // Killed processes leave it a moment later; v1 has no event for that.
+    const base::Deadline deadline(kRemoveBudget);
+    while (::rmdir(folder.c_str()) < 0 && errno == EBUSY && !deadline.passed()) {
+        std::this_thread::sleep_for(kRemovePause);
+        kill_all(folder);
+    }
+    if (base::path_exists(folder)) base::log_warn("a cgroup could not be removed", {{"path", folder}});
+}
+
 }  // namespace
 
 std::unique_ptr<Cgroup> Cgroup::create(const CgroupLimits& limits, JailReport& report) {
@@ -207,14 +228,23 @@ std::unique_ptr<Cgroup> Cgroup::create(const CgroupLimits& limits, JailReport& r
         return nullptr;
     }
     const std::vector<Mount> mounts = cgroup_mounts();
-    auto v2 = find_v2(mounts, limits.name, all);
+    base::Fd note;
+    if (!limits.note.empty()) {
+        auto file = base::open_file(limits.note, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
+        if (!file.ok()) {
+            report.missing.push_back({"cgroup", file.error().message});
+            return nullptr;
+        }
+        note = std::move(file).value();
+    }
+    auto v2 = find_v2(mounts, limits.name, note, all);
     if (v2.ok()) {
         group->folders_.push_back(*v2);
         for (const Limit& limit : all) report.applied.emplace_back(limit.what);
         return group;
     }
     for (const Limit& limit : all) {
-        auto v1 = make_v1(mounts, limits.name, limit);
+        auto v1 = make_v1(mounts, limits.name, note, limit);
         if (v1.ok()) {
             group->folders_.push_back(*v1);
             report.applied.emplace_back(limit.what);
@@ -225,13 +255,10 @@ std::unique_ptr<Cgroup> Cgroup::create(const CgroupLimits& limits, JailReport& r
     return group->folders_.empty() ? nullptr : std::move(group);
 }
 
-void Cgroup::remove_stale(const std::string& name) {
+void Cgroup::remove_stale(const std::string& name, const std::vector<std::string>& folders) {
     if (!plain_name(name)) return;
-    const std::vector<Mount> mounts = cgroup_mounts();
-    std::vector<std::string> parents = v2_parents(mounts);
-    for (const char* controller : {"memory", "pids"})
-        if (auto parent = v1_parent(mounts, controller)) parents.push_back(*parent);
-    for (const std::string& parent : parents) ::rmdir((parent + "/" + name).c_str());
+    for (const std::string& folder : folders)
+        if (folder.ends_with("/" + name) && is_cgroup(folder)) end_and_remove(folder);
 }
 
 Result<void> Cgroup::add(pid_t pid) {
@@ -241,16 +268,7 @@ Result<void> Cgroup::add(pid_t pid) {
 }
 
 Cgroup::~Cgroup() {
-    for (const std::string& folder : folders_) {
-        kill_all(folder);
-        // Killed processes leave it a moment later; v1 has no event for that.
-        const base::Deadline deadline(kRemoveBudget);
-        while (::rmdir(folder.c_str()) < 0 && errno == EBUSY && !deadline.passed()) {
-            std::this_thread::sleep_for(kRemovePause);
-            kill_all(folder);
-        }
-        if (base::path_exists(folder)) base::log_warn("a cgroup could not be removed", {{"path", folder}});
-    }
+    for (const std::string& folder : folders_) end_and_remove(folder);
 }
 
 }  // namespace boxlite::jail

@@ -13,8 +13,9 @@ class Cgroup {
   public:
     // Makes what the host permits; `report` says what came of each limit. nullptr when there is nothing.
     static std::unique_ptr<Cgroup> create(const CgroupLimits& limits, JailReport& report);
-    // Removes what a creator that was killed left behind under this name, if nothing runs in it.
-    static void remove_stale(const std::string& name);
+    // Ends and removes what a creator that was killed left in its folders(). `name` is the cgroup's; a folder
+    // of another name, or one that is no cgroup, is left alone.
+    static void remove_stale(const std::string& name, const std::vector<std::string>& folders);
     Cgroup(const Cgroup&) = delete;
     Cgroup& operator=(const Cgroup&) = delete;
     // Ends what still runs in it, and removes it.

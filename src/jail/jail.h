@@ -41,6 +41,9 @@ struct CgroupLimits {
     std::string name;         // of the new cgroup, letters, digits, '-' and '_'; empty: no cgroup
     uint64_t memory_max = 0;  // bytes, 0: no limit
     uint64_t pids_max = 0;    // processes and threads, 0: no limit
+    // A file that gets the path of each cgroup, a line each, before it is made, so that a kill at any moment
+    // leaves none that cannot be found (see Cgroup::remove_stale). Empty: none.
+    std::string note;
 };
 
 struct JailOptions {

@@ -459,16 +459,27 @@ TEST_F(JailTest, AConfinedSupervisorStillRemovesTheCgroup) {
 
 TEST_F(JailTest, ALeftOverCgroupCanBeRemoved) {
     const CgroupLimits limits{"jail-test-" + base::random_id(), uint64_t{64} << 20, 8};
-    std::istringstream folders(in_child([&] {  // exits without destroying it
+    std::istringstream lines(in_child([&] {  // exits without destroying it
         JailReport report;
         std::string names;
         if (auto* group = Cgroup::create(limits, report).release())
             for (const std::string& folder : group->folders()) names += folder + "\n";
         return names;
     }));
-    Cgroup::remove_stale(limits.name);
-    for (std::string folder; std::getline(folders, folder);)
-        EXPECT_FALSE(base::path_exists(folder)) << folder;
+    std::vector<std::string> folders;
+    for (std::string folder; std::getline(lines, folder);) folders.push_back(folder);
+    Cgroup::remove_stale(limits.name + "x", folders);
+    for (const std::string& folder : folders) EXPECT_TRUE(base::path_exists(folder)) << folder;
+    Cgroup::remove_stale(limits.name, folders);
+    for (const std::string& folder : folders) EXPECT_FALSE(base::path_exists(folder)) << folder;
+}
+
+TEST_F(JailTest, OnlyCgroupsAreRemovedAsLeftOver) {
+    const auto dir = must(base::TempDir::make());
+    const std::string folder = dir.path() + "/box";
+    must(base::make_directories(folder));
+    Cgroup::remove_stale("box", {folder});
+    EXPECT_TRUE(base::path_exists(folder));
 }
 
 TEST_F(JailTest, CgroupNamesStayNames) {

@@ -46,14 +46,16 @@ Result<std::string> Assets::unpack(std::string_view name) const {
         if (file.name != name) continue;
         const std::string folder = fmt::format("{}/{}", unpack_into_, file.sha256);
         std::string path = fmt::format("{}/{}", folder, name);
+        // Root's guest kernels run as users of their own, which must be able to execute the file.
+        const mode_t mode = file.executable ? 0755 : 0644;
         struct stat st;
         // Written atomically, so a file of the right size is the whole file.
-        if (::stat(path.c_str(), &st) == 0 && static_cast<uint64_t>(st.st_size) == file.content.size())
+        if (::stat(path.c_str(), &st) == 0 && static_cast<uint64_t>(st.st_size) == file.content.size() &&
+            (st.st_mode & 0777) == mode)
             return path;
         TRY(base::make_directories(folder, 0700));
-        TRY_CONTEXT(
-            base::write_file_atomically(path, base::as_bytes(file.content), file.executable ? 0700 : 0600),
-            fmt::format("unpack '{}'", name));
+        TRY_CONTEXT(base::write_file_atomically(path, base::as_bytes(file.content), mode),
+                    fmt::format("unpack '{}'", name));
         return path;
     }
     return base::make_error(ErrorCode::kNotFound, "'{}' is not bundled", name);

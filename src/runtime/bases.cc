@@ -49,14 +49,14 @@ class Build {
 
     Result<void> add(size_t index, const image::Layer& layer, image::BlobReader& reader) {
         if (!builder_) return {};
-        TRY(builder_->add_layer(image::layer_spec(layer), reader));
+        TRY_CONTEXT(builder_->add_layer(image::layer_spec(layer), reader), base_path(runtime_.home, base_));
         report(index + 1, false);
         return {};
     }
 
     Result<void> end(const image::Image& image) {
         if (builder_) {
-            TRY(builder_->finish());
+            TRY_CONTEXT(builder_->finish(), base_path(runtime_.home, base_));
             report(layers_, true);
             base::log_info("base built", {{"base", base_}, {"image", image_id(image)}});
         }

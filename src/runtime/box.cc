@@ -64,7 +64,11 @@ Result<ExitStatus> Box::wait() {
         TRY(runtime::wait_for_end(*connection));
     }
     if (main_exit) return *main_exit;
-    const BoxInfo now = TRY(info());
+    BoxInfo now = TRY(info());
+    if (now.status == BoxStatus::kStopping) {
+        TRY(runtime::wait_for_ending(*impl_));
+        now = TRY(info());
+    }
     if (now.status == BoxStatus::kFailed)
         return base::make_error(ErrorCode::kEngine, "box '{}' did not start: {}", now.name, now.reason);
     return ExitStatus{.code = now.exit_code.value_or(0)};

@@ -35,8 +35,9 @@ struct Observation {
 // also because it was one to be removed when it stops.
 Result<Observation> observe(RuntimeImpl& runtime, BoxRecord record);
 
-// Records how a box's last run ended. The caller holds the change lock and the supervisor is gone.
-Result<void> settle(RuntimeImpl& runtime, BoxRecord& record);
+// Cleans up after a box's last run and records how it ended. The caller holds the change lock and the
+// supervisor is gone.
+void settle(RuntimeImpl& runtime, BoxRecord& record);
 
 BoxInfo describe(const RuntimeImpl& runtime, const Observation& observation);
 
@@ -56,6 +57,8 @@ Result<void> await_box(const BoxImpl& box, const std::function<void()>& failed =
 // Both. Returns whether this call started it.
 Result<bool> start_box(const BoxImpl& box, const StartOptions& options);
 
+// Waits for a supervisor that does not answer any more because it is ending.
+Result<void> wait_for_ending(const BoxImpl& box);
 Result<void> stop_box(const BoxImpl& box, const StopOptions& options);
 Result<void> remove_box(RuntimeImpl& runtime, const BoxConfig& config, bool force);
 

@@ -38,6 +38,7 @@ void collect_stale_folders(RuntimeImpl& runtime) {
         const auto alive = supervisor_exists(folder);
         if (!alive.ok() || *alive) continue;
         base::log_info("stale folder removed", {{"box", id}});
+        remove_leftovers(id, folder);
         (void)base::remove_tree(folder.path);
     }
 }

@@ -82,8 +82,8 @@ class Upload {
     Result<void> content(const base::Fd& folder, const std::string& shown, const std::string& target,
                          int depth) {
         if (depth > kMaxCopyDepth)
-            return base::make_error(ErrorCode::kInvalidArgument, "'{}' is nested deeper than {} folders",
-                                    shown, kMaxCopyDepth);
+            return base::make_error(ErrorCode::kInvalidState, "'{}' is nested deeper than {} folders", shown,
+                                    kMaxCopyDepth);
         for (const std::string& name : TRY(names_in(folder, shown)))
             TRY(entry(folder.get(), name, join_path(shown, name), join_path(target, name), false, depth));
         return {};
@@ -163,7 +163,7 @@ Result<Destination> destination(CopySession& session, const std::string& host_pa
         return Destination{join_path(box_path, name)};
     }
     if (there.ok() && (source_is_dir || box_path.ends_with('/')))
-        return base::make_error(ErrorCode::kInvalidArgument, "'{}' in the box is not a directory", box_path);
+        return base::make_error(ErrorCode::kInvalidState, "'{}' in the box is not a directory", box_path);
     if (!source_is_dir && box_path.ends_with('/'))
         return base::make_error(ErrorCode::kNotFound, "there is no directory '{}' in the box", box_path);
     return Destination{box_path, source_is_dir};
@@ -182,8 +182,8 @@ Result<CopyStats> copy_into(const BoxImpl& box, const std::string& host_path, co
                                  host_path);
     const bool is_dir = S_ISDIR(st.st_mode);
     if (is_dir && !options.recursive)
-        return base::make_error(ErrorCode::kInvalidArgument,
-                                "'{}' is a directory and the copy is not recursive", host_path);
+        return base::make_error(ErrorCode::kInvalidState, "'{}' is a directory and the copy is not recursive",
+                                host_path);
 
     CopySession session = TRY(CopySession::open(box));
     const auto copied = [&]() -> Result<CopyStats> {

@@ -62,8 +62,8 @@ class Download {
 
     Result<void> content(const std::string& source, int into, int depth) {
         if (depth > kMaxCopyDepth)
-            return base::make_error(ErrorCode::kInvalidArgument, "'{}' is nested deeper than {} folders",
-                                    source, kMaxCopyDepth);
+            return base::make_error(ErrorCode::kInvalidState, "'{}' is nested deeper than {} folders", source,
+                                    kMaxCopyDepth);
         std::string after;
         for (bool more = true; more;) {
             const v1::ListResponse page = TRY_CONTEXT(session_.list(source, after), source);
@@ -83,11 +83,14 @@ class Download {
 
     // To a file that the user named: written as it is, also when it is a device or a link of the user's.
     Result<void> file_onto(const std::string& source, const std::string& host_path) {
+        // First what may not be there: what the user has is not lost to a copy that cannot begin.
+        const v1::OpenResponse opened =
+            TRY_CONTEXT(session_.open_read(source, options_.follow_symlinks), source);
         const int exclusive = options_.overwrite ? 0 : O_EXCL;
         const base::Fd fd = TRY(base::open_file(host_path, O_WRONLY | O_CREAT | O_TRUNC | exclusive, 0600));
         struct stat st;
         if (::fstat(fd.get(), &st) < 0) return failed("examine", host_path);
-        return fetch(source, fd, S_ISREG(st.st_mode), options_.follow_symlinks);
+        return fetch(source, opened, fd, S_ISREG(st.st_mode));
     }
 
   private:
@@ -103,8 +106,8 @@ class Download {
             return failed("examine", name);
         }
         if (S_ISDIR(st.st_mode))
-            return base::make_error(ErrorCode::kInvalidArgument,
-                                    "cannot replace the directory '{}' by a file", name);
+            return base::make_error(ErrorCode::kInvalidState, "cannot replace the directory '{}' by a file",
+                                    name);
         if (!options_.overwrite)
             return base::make_error(ErrorCode::kAlreadyExists, "'{}' exists at the destination", name);
         if (::unlinkat(into, name.c_str(), 0) < 0 && errno != ENOENT) return failed("replace", name);
@@ -124,15 +127,16 @@ class Download {
     }
 
     Result<void> file(const std::string& source, int into, const std::string& name) {
+        const v1::OpenResponse opened = TRY_CONTEXT(session_.open_read(source, false), source);
         TRY(make_room(into, name));
         const base::Fd fd(
             ::openat(into, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
         if (!fd.valid()) return failed("make", name);
-        return fetch(source, fd, true, false);
+        return fetch(source, opened, fd, true);
     }
 
-    Result<void> fetch(const std::string& source, const base::Fd& fd, bool keep_attributes, bool follow) {
-        const v1::OpenResponse opened = TRY_CONTEXT(session_.open_read(source, follow), source);
+    Result<void> fetch(const std::string& source, const v1::OpenResponse& opened, const base::Fd& fd,
+                       bool keep_attributes) {
         // A file that grows while it is copied ends where it ended at first; those of /proc tell no size.
         const uint64_t limit = opened.info().size() > 0 ? opened.info().size() : UINT64_MAX;
         uint64_t offset = 0;
@@ -173,8 +177,8 @@ Result<CopyStats> download(CopySession& session, const std::string& box_path, co
         TRY(session.stat(box_path, options.follow_symlinks || content || box_path.ends_with('/')));
     const bool is_dir = info.type() == v1::DIRECTORY;
     if (is_dir && !options.recursive)
-        return base::make_error(ErrorCode::kInvalidArgument,
-                                "'{}' is a directory and the copy is not recursive", box_path);
+        return base::make_error(ErrorCode::kInvalidState, "'{}' is a directory and the copy is not recursive",
+                                box_path);
     Download run(session, options);
     struct stat st;
     const bool exists = ::stat(host_path.c_str(), &st) == 0;
@@ -187,7 +191,7 @@ Result<CopyStats> download(CopySession& session, const std::string& box_path, co
         return std::move(run.stats);
     }
     if (exists && (is_dir || host_path.ends_with('/')))
-        return base::make_error(ErrorCode::kInvalidArgument, "'{}' is not a directory", host_path);
+        return base::make_error(ErrorCode::kInvalidState, "'{}' is not a directory", host_path);
     if (!is_dir && host_path.ends_with('/'))
         return base::make_error(ErrorCode::kNotFound, "there is no directory '{}'", host_path);
     if (info.type() == v1::REGULAR) {

@@ -17,6 +17,8 @@ struct BoxFolder {
     std::string lock() const { return path + "/lock"; }
     // Held by whoever starts, stops or removes the box, so that these do not cross.
     std::string change_lock() const { return path + "/change.lock"; }
+    // The machine's cgroups, a path a line: the supervisor's note for whoever finds it killed.
+    std::string cgroups() const { return path + "/cgroups"; }
     std::string exit_file() const { return path + "/exit.json"; }
     std::string logs() const { return path + "/logs"; }
     std::string console_log() const { return logs() + "/console.log"; }

@@ -39,6 +39,7 @@ Result<void> launch(const BoxImpl& box, BoxRecord& record, const StartOptions& o
     spec.set_initramfs_path(TRY(box.runtime->assets.initramfs()));
     const std::string program = TRY(box.runtime->assets.supervisor());
 
+    remove_leftovers(box.config.id, box.folder);
     ::unlink(box.folder.socket().c_str());
     ::unlink(box.folder.exit_file().c_str());
     record.state = {
@@ -47,6 +48,7 @@ Result<void> launch(const BoxImpl& box, BoxRecord& record, const StartOptions& o
     TRY(box.runtime->state->set_state(box.config.id, record.state));
     auto launched = launch_supervisor(program, box.folder, spec);
     if (!launched.ok()) {
+        remove_leftovers(box.config.id, box.folder);
         record.state.status = BoxStatus::kFailed;
         record.state.reason = launched.error().message;
         record.state.finished_at = base::realtime_ns();
@@ -64,14 +66,15 @@ Result<void> record_failed_start(const BoxImpl& box, Error error) {
     BoxRecord record = TRY(box.runtime->state->box_by_id(box.config.id));
     const auto exit = read_exit_record(box.folder);
     if (exit && error.code == ErrorCode::kPortal) {
-        if (record.state.status == BoxStatus::kRunning) TRY(settle(*box.runtime, record));
+        if (record.state.status == BoxStatus::kRunning) settle(*box.runtime, record);
         if (!exit->failed) return {};
         return base::make_error(ErrorCode::kEngine, "{}", exit->reason);
     }
     record.state.status = BoxStatus::kFailed;
     record.state.reason = error.message;
     record.state.finished_at = base::realtime_ns();
-    TRY(box.runtime->state->set_state(box.config.id, record.state));
+    remove_leftovers(box.config.id, box.folder);
+    (void)box.runtime->state->set_state(box.config.id, record.state);  // `error` is what matters
     return error;
 }
 
@@ -172,6 +175,11 @@ Result<bool> start_box(const BoxImpl& box, const StartOptions& options) {
     return started;
 }
 
+Result<void> wait_for_ending(const BoxImpl& box) {
+    const base::FileLock lock = TRY(lock_changes(box.config, box.folder));
+    return wait_until_gone(box.folder, kPowerOffBudget);
+}
+
 Result<void> stop_box(const BoxImpl& box, const StopOptions& options) {
     const base::FileLock lock = TRY(lock_changes(box.config, box.folder));
     BoxRecord record = TRY(box.runtime->state->box_by_id(box.config.id));
@@ -180,7 +188,7 @@ Result<void> stop_box(const BoxImpl& box, const StopOptions& options) {
     TRY(wait_until_gone(box.folder, kPowerOffBudget));
     box.runtime->children.reap();
     if (record.state.status == BoxStatus::kRunning || record.state.status == BoxStatus::kStopping)
-        TRY(settle(*box.runtime, record));
+        settle(*box.runtime, record);
     return {};
 }
 
@@ -201,7 +209,15 @@ Result<void> remove_box(RuntimeImpl& runtime, const BoxConfig& config, bool forc
             TRY(end_supervisor(config, *connection, milliseconds(0)));
         }
         TRY(wait_until_gone(folder, kPowerOffBudget));
-        if (!TRY(runtime.state->remove_box(config.id))) return no_such_box(config);
+        remove_leftovers(config.id, folder);
+        auto removed = runtime.state->remove_box(config.id);
+        if (!removed.ok() && removed.error().code == ErrorCode::kResourceExhausted) {
+            // The disk is full, and what has to go first is what fills it.
+            TRY(base::remove_tree(folder.disk()));
+            TRY(base::remove_tree(folder.logs()));
+            removed = runtime.state->remove_box(config.id);
+        }
+        if (!TRY(std::move(removed))) return no_such_box(config);
         TRY(base::remove_tree(folder.path));
     } else if (!TRY(runtime.state->remove_box(config.id))) {
         return no_such_box(config);

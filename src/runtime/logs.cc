@@ -34,7 +34,7 @@ class TailFilter {
         size_t first = *lines_ == 0 ? pieces_.size() : 0;
         uint64_t seen = 0;
         for (size_t i = pieces_.size(); *lines_ > 0 && i-- > 1 && first == 0;)
-            if (pieces_[i - 1].data.ends_with('\n') && ++seen == *lines_) first = i;
+            if (starts_line(i) && ++seen == *lines_) first = i;
         lines_.reset();
         for (; first < pieces_.size(); ++first)
             if (!sink_(pieces_[first])) return false;
@@ -42,6 +42,11 @@ class TailFilter {
     }
 
   private:
+    // What one stream left unfinished is no part of the other's line.
+    bool starts_line(size_t i) const {
+        return pieces_[i - 1].data.ends_with('\n') || pieces_[i - 1].stream != pieces_[i].stream;
+    }
+
     std::optional<uint64_t> lines_;
     const Sink& sink_;
     std::deque<LogEntry> pieces_;
@@ -72,6 +77,7 @@ Result<void> read_logs(const BoxImpl& box, const LogOptions& options, const Sink
     int64_t last_time = INT64_MIN;
     v1::ReadLogRequest request;
     request.set_max_bytes(kReadBytes);
+    request.set_hold(options.follow);
     while (client.ok()) {
         auto response = client->call<v1::ReadLogResponse>(kBoxService, "ReadLog", request);
         // The supervisor has ended meanwhile: what it wrote since is in its files.

@@ -50,10 +50,16 @@ BoxState state_after_end(const BoxFolder& folder, const BoxState& before) {
 
 }  // namespace
 
-Result<void> settle(RuntimeImpl& runtime, BoxRecord& record) {
-    record.state = state_after_end(runtime.home.box(record.config.id), record.state);
+void settle(RuntimeImpl& runtime, BoxRecord& record) {
+    const BoxFolder folder = runtime.home.box(record.config.id);
+    remove_leftovers(record.config.id, folder);
+    record.state = state_after_end(folder, record.state);
     base::log_info("box ended", {{"box", record.config.id}, {"reason", record.state.reason}});
-    return runtime.state->set_state(record.config.id, record.state);
+    // What is true does not depend on whether it could be written down, for instance on a full disk: whoever
+    // looks next corrects the record then.
+    if (const auto set = runtime.state->set_state(record.config.id, record.state); !set.ok())
+        base::log_warn("a box's end was not recorded",
+                       {{"box", record.config.id}, {"error", set.error().message}});
 }
 
 namespace {
@@ -73,7 +79,7 @@ Result<void> correct(RuntimeImpl& runtime, BoxRecord& record) {
             record.state.status = BoxStatus::kStopping;
             return {};
         }
-        TRY(settle(runtime, record));
+        settle(runtime, record);
         remove = record.config.auto_remove;
     }
     if (!remove) return {};

@@ -65,9 +65,18 @@ class RuntimeTest : public ::testing::Test {
 
     // Kills a supervisor that may be somebody else's child, and waits until it is gone.
     static void kill_and_wait(int pid) {
-        base::Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-        ASSERT_TRUE(pidfd.valid());
+        const base::Fd pidfd = watch(pid);
         ASSERT_EQ(::kill(pid, SIGKILL), 0);
+        wait_for(pidfd);
+    }
+
+    static base::Fd watch(int pid) {
+        base::Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+        EXPECT_TRUE(pidfd.valid());
+        return pidfd;
+    }
+
+    static void wait_for(const base::Fd& pidfd) {
         pollfd entry{pidfd.get(), POLLIN, 0};
         ASSERT_EQ(::poll(&entry, 1, 10'000), 1);
     }
@@ -231,7 +240,9 @@ TEST_F(RuntimeTest, ASupervisorThatIgnoresStopIsKilled) {
 TEST_F(RuntimeTest, ASupervisorThatDiesDuringACallIsAnError) {
     Box box = open().create(options("dies-at-exec")).value();
     ASSERT_TRUE(box.start().ok());
+    const base::Fd pidfd = watch(info(box).pid);
     EXPECT_EQ(box.exec({.argv = {"true"}}).error().code, ErrorCode::kPortal);
+    wait_for(pidfd);  // its socket is closed before its lock
     EXPECT_EQ(info(box).status, BoxStatus::kStopped);
 }
 

@@ -13,7 +13,9 @@ Error sqlite_error(sqlite3* connection, int result, std::string_view what) {
     const int extended = connection ? sqlite3_extended_errcode(connection) : result;
     const char* message = connection ? sqlite3_errmsg(connection) : sqlite3_errstr(result);
     if ((result & 0xff) == SQLITE_FULL)
-        return base::make_error(ErrorCode::kResourceExhausted, "{}: the disk is full", what);
+        return base::make_error(
+            ErrorCode::kResourceExhausted,
+            "cannot {}: its disk is full; make room there, for instance with `boxlite rm`", what);
     return base::make_error(ErrorCode::kDatabase, "{}: {} (SQLite error {})", what, message, extended);
 }
 
@@ -40,7 +42,7 @@ Result<bool> Statement::step() {
     sqlite3* connection = sqlite3_db_handle(statement_);
     if ((result & 0xff) == SQLITE_CONSTRAINT)
         return base::make_error(ErrorCode::kAlreadyExists, "{}", sqlite3_errmsg(connection));
-    return sqlite_error(connection, result, "use the state database");
+    return sqlite_error(connection, result, fmt::format("use '{}'", sqlite3_db_filename(connection, "main")));
 }
 
 Result<void> Statement::run() {

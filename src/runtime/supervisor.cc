@@ -12,9 +12,11 @@
 #include <charconv>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/file.h"
 #include "base/log.h"
+#include "jail/cgroup.h"
 
 namespace boxlite::runtime {
 
@@ -146,6 +148,16 @@ Result<void> wait_until_gone(const BoxFolder& folder, std::chrono::milliseconds 
     return {};
 }
 
+void remove_leftovers(const std::string& box_id, const BoxFolder& folder) {
+    const auto note = base::read_file(folder.cgroups(), size_t{64} << 10);
+    if (!note.ok()) return;
+    std::vector<std::string> groups;
+    std::istringstream lines(*note);
+    for (std::string line; std::getline(lines, line);) groups.push_back(line);
+    jail::Cgroup::remove_stale(box_id, groups);
+    ::unlink(folder.cgroups().c_str());
+}
+
 std::optional<ExitRecord> read_exit_record(const BoxFolder& folder) {
     const auto text = base::read_file(folder.exit_file(), size_t{1} << 20);
     if (!text.ok()) return std::nullopt;
@@ -193,7 +205,8 @@ Result<Launched> launch_supervisor(const std::string& program, const BoxFolder& 
         (void)process.signal(SIGKILL);
         (void)process.wait();
         Error error = std::move(shaken).error();
-        if (const std::string words = tail_of(folder.supervisor_stderr()); !words.empty())
+        const std::string words = tail_of(folder.supervisor_stderr());
+        if (!words.empty() && words.find(error.message) == std::string::npos)
             error.message += fmt::format("; it printed: {}", words);
         return error;
     }

@@ -41,6 +41,10 @@ Result<bool> supervisor_exists(const BoxFolder& folder);
 // Waits for a supervisor that does not answer any more to end. Same condition. kInvalidState when it stays.
 Result<void> wait_until_gone(const BoxFolder& folder, std::chrono::milliseconds budget);
 
+// Puts away what a supervisor that was killed could not. Nothing to do after one that ended by itself.
+// The caller holds the change lock and there is no supervisor.
+void remove_leftovers(const std::string& box_id, const BoxFolder& folder);
+
 // What a supervisor wrote when it ended.
 struct ExitRecord {
     int code = 0;

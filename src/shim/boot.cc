@@ -37,6 +37,7 @@ Result<void> Supervisor::boot() {
     started_at_ns_ = base::realtime_ns();
     const std::string& dir = spec_.box_dir();
     lock_.emplace(TRY(base::FileLock::try_acquire(dir + "/lock")));
+    TRY(reserve_exit_record());
     console_.emplace(TRY(ConsoleLog::create(dir + "/logs/console.log")));
     output_ = std::make_unique<MainOutput>(TRY(OutputLog::create(dir + "/logs/output.log")));
     TRY(open_disk());
@@ -75,6 +76,7 @@ Result<void> Supervisor::start_machine() {
     config.box_id = spec_.box_id();
     config.kernel_path = spec_.kernel_path();
     config.initramfs_path = spec_.initramfs_path();
+    config.cgroup_note = spec_.box_dir() + "/cgroups";
     config.cpus = spec_.cpus();
     config.memory_mib = spec_.memory_mib();
     config.devices = {&vsock_, disk_.get(), &rng_};
@@ -131,8 +133,12 @@ void Supervisor::set_up_guest() {
 void Supervisor::guest_ready(Result<std::string_view> answer) {
     if (state_ != State::kStarting) return;
     v1::SetupResponse response;
-    if (!answer.ok())
-        return fail_boot(std::move(answer).error().with_context("the guest could not be set up"));
+    if (!answer.ok()) {
+        // Whatever its code was, it is not about the program that is to run.
+        Error error = std::move(answer).error().with_context("the guest could not be set up");
+        error.code = ErrorCode::kEngine;
+        return fail_boot(std::move(error));
+    }
     if (!response.ParseFromArray(answer->data(), static_cast<int>(answer->size())))
         return fail_boot(base::make_error(ErrorCode::kEngine, "the agent's answer to Setup is damaged"));
     kernel_release_ = response.kernel();

@@ -55,7 +55,10 @@ void MainOutput::take(Source& source, Result<std::string_view> answer) {
     }
     const auto kept = log_.append(static_cast<uint8_t>(source.stream), base::realtime_ns(),
                                   base::as_bytes(response.data()));
-    if (!kept.ok()) base::log_error("output was lost", {{"error", kept.error().message}});
+    if (!kept.ok() && !lost_) {
+        lost_ = kept.error();
+        base::log_error("output was lost", {{"error", lost_->message}});
+    }
     wake();
     pull();
 }
@@ -77,6 +80,12 @@ void MainOutput::read(const v1::ReadLogRequest& request, const std::shared_ptr<r
                       rpc::Responder responder) {
     const uint64_t position = std::max<uint64_t>(request.offset(), log_.start());
     if (request.hold()) holders_[connection.get()] = position;
+    if (position == log_.end() && lost_) {
+        holders_.erase(connection.get());
+        read_to_end_ = true;
+        responder.fail(Error(*lost_).with_context("some of the output was lost"));
+        return pull();
+    }
     if (position == log_.end() && request.follow() && !ended_) {
         parked_.push_back({request, connection, std::move(responder)});
         return pull();

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "rpc/box.pb.h"
@@ -60,6 +61,7 @@ class MainOutput {
     std::map<const rpc::Channel*, uint64_t> holders_;  // position up to which each has taken the log
     bool ended_ = false;
     bool read_to_end_ = false;
+    std::optional<Error> lost_;  // why the log is not complete; what readers find at its end
     std::function<void()> on_end_;
 };
 

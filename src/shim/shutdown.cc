@@ -1,5 +1,9 @@
 // From a running guest to a written exit record.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
@@ -20,11 +24,21 @@ constexpr milliseconds kLingerBudget{2'000};
 // For readers of its output that hold and have not seen its end.
 constexpr milliseconds kReaderBudget{60'000};
 
+constexpr size_t kMaxReasonBytes = 2000;
+// Six bytes are the longest that JSON makes of one.
+constexpr size_t kExitRecordBytes = 6 * kMaxReasonBytes + 1000;
+
 std::string describe(const engine::MachineExit& exit) {
     if (exit.kind == engine::MachineExit::Kind::kPanic) return "the guest kernel panicked";
     if (exit.kind == engine::MachineExit::Kind::kKilled)
         return fmt::format("the guest kernel was killed by signal {}", exit.signal);
     return "the guest powered itself off";
+}
+
+// What helps a kernel that ended with these words; "" when nothing is known to.
+std::string way_out(const std::string& last_words) {
+    if (last_words.find("ptrace: Operation not permitted") == std::string::npos) return {};
+    return "; the host, or the seccomp profile of the container that this is, has to allow ptrace";
 }
 
 }  // namespace
@@ -81,8 +95,9 @@ void Supervisor::machine_ended(const engine::MachineExit& exit) {
     loop_.cancel(boot_timer_);
     loop_.cancel(off_timer_);
     if (state_ == State::kStarting && !failure_) {
-        failure_ = base::make_error(ErrorCode::kEngine, "{} before the guest was up; its last words: {}",
-                                    describe(exit), console_->last_lines());
+        const std::string words = console_->last_lines();
+        failure_ = base::make_error(ErrorCode::kEngine, "{} before the guest was up; its last words: {}{}",
+                                    describe(exit), words, way_out(words));
         end_reason_ = failure_->message;
     } else if (state_ == State::kRunning && end_reason_.empty()) {
         end_reason_ = fmt::format("{}; its last words: {}", describe(exit), console_->last_lines());
@@ -110,15 +125,34 @@ void Supervisor::finish() {
             loop_.after(output_->all_seen() ? kLingerBudget : kReaderBudget, [this] { loop_.stop(); });
 }
 
+Result<void> Supervisor::reserve_exit_record() {
+    const std::string path = spec_.box_dir() + "/exit.new";
+    exit_record_ = TRY(base::open_file(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600));
+    TRY_CONTEXT(fill_exit_record({}), path);
+    return {};
+}
+
+// Blanks after the text: JSON does not mind them.
+Result<void> Supervisor::fill_exit_record(std::string text) const {
+    text.resize(kExitRecordBytes, ' ');
+    return base::pwrite_all(exit_record_.get(), base::as_bytes(text), 0);
+}
+
 void Supervisor::write_exit_record() const {
     nlohmann::json record = {{"code", main_exit_ ? main_exit_->code() : 0},
                              {"signal", main_exit_ ? main_exit_->signal() : 0},
-                             {"reason", end_reason_},
+                             {"reason", end_reason_.substr(0, kMaxReasonBytes)},
                              {"failed", failure_.has_value()},
                              {"finished_at", base::realtime_ns()}};
     const std::string text = record.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-    const auto written =
-        base::write_file_atomically(spec_.box_dir() + "/exit.json", base::as_bytes(text), 0600);
+    const auto written = [&]() -> Result<void> {
+        TRY(fill_exit_record(text));
+        if (::fsync(exit_record_.get()) < 0) return base::errno_error(ErrorCode::kStorage, "sync it");
+        const std::string& dir = spec_.box_dir();
+        if (::rename((dir + "/exit.new").c_str(), (dir + "/exit.json").c_str()) < 0)
+            return base::errno_error(ErrorCode::kStorage, "rename it into place");
+        return base::sync_directory(dir);
+    }();
     if (!written.ok())
         base::log_error("the exit record could not be written", {{"error", written.error().message}});
     base::log_info("box off", {{"box", spec_.box_id()}, {"reason", end_reason_}});

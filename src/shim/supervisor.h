@@ -57,6 +57,9 @@ class Supervisor {
     void machine_ended(const engine::MachineExit& exit);
     void power_off();
     void finish();
+    // Takes the exit record's room on the disk, which may be full when the box ends.
+    Result<void> reserve_exit_record();
+    Result<void> fill_exit_record(std::string text) const;
     void write_exit_record() const;
 
     // control.cc
@@ -74,6 +77,7 @@ class Supervisor {
     v1::BoxSpec spec_;
     base::Fd lifeline_;
     std::optional<base::FileLock> lock_;
+    base::Fd exit_record_;
     base::Fd listener_;
     std::vector<Connection> clients_;
     std::set<const rpc::Channel*> users_;  // clients with an execution, a copy or a log in hand

@@ -4,10 +4,12 @@ loopback, and Debian images made by mmdebstrap.
 $BOXLITE names the command under test.
 """
 import contextlib
+import glob
 import hashlib
 import json
 import os
 import pwd
+import re
 import shutil
 import signal
 import socket
@@ -58,6 +60,35 @@ class Home:
         assert result.code == 0, result
         return json.loads(result.out)[0]
 
+    def box_ids(self):
+        """Of every box that was ever made here."""
+        ids = set()
+        for log in glob.glob(os.path.join(self.path, "logs", "boxlite-*.log")):
+            with open(log) as lines:
+                ids.update(re.findall(r'msg="box created" box=(\w+)', lines.read()))
+        return ids
+
+    def traces(self):
+        """What its boxes have on the host, as a set of words: empty once they are gone."""
+        ids = self.box_ids()
+        found = {f"folder {name}" for name in os.listdir(os.path.join(self.path, "boxes")) if not name.startswith(".")}
+        with open("/proc/self/mounts") as mounts:
+            found.update(f"mount {line}" for line in mounts if self.path + "/" in line)
+        for folder, names, _ in os.walk("/sys/fs/cgroup"):
+            found.update(f"cgroup {folder}/{name}" for name in names if name in ids)
+        for process in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                with open(f"/proc/{process}/cmdline", "rb") as command:
+                    words = command.read().decode(errors="replace").split("\0")
+                if len(words) > 1 and words[0].endswith("boxlite-shim") and words[1] in ids:
+                    found.add(f"process {words}")
+                for descriptor in os.listdir(f"/proc/{process}/fd"):
+                    with contextlib.suppress(OSError):
+                        target = os.readlink(f"/proc/{process}/fd/{descriptor}")
+                        if target.startswith(self.path + "/"):
+                            found.add(f"descriptor of process {process}: {target}")
+        return found
+
     def close(self):
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.run("rm", "-f", "-a")
@@ -100,6 +131,16 @@ def alive(pid):
         return False
 
 
+def children(pid):
+    """The process's children, oldest first."""
+    found = []
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children") as numbers:
+                found += map(int, numbers.read().split())
+    return sorted(found)
+
+
 def kill(pid):
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
@@ -109,6 +150,17 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def check_disk(home, box):
+    """The disk of a box that was stopped in order is sound in the eyes of qemu-img and e2fsck."""
+    disk = os.path.join(home.inspect(box)["Folder"], "disk.qcow2")
+    subprocess.run(["qemu-img", "check", "-q", disk], check=True)
+    with tempfile.TemporaryDirectory() as work:
+        raw = os.path.join(work, "disk.raw")
+        subprocess.run(["qemu-img", "convert", "-O", "raw", disk, raw], check=True)
+        checked = subprocess.run(["e2fsck", "-fn", raw], capture_output=True, text=True)
+        assert checked.returncode == 0, checked.stdout
 
 
 class Registry:
@@ -172,6 +224,29 @@ def debian_image(packages):
                             "--config.env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"], check=True)
             os.rename(made, layout)
     return f"{layout}:latest"
+
+
+def image_of_file(test_class, content):
+    """An OCI layout of an image with nothing but /content in it, made of bytes or a copy of the file of that path; for
+    as long as the class's tests run."""
+    folder = tempfile.mkdtemp(prefix="boxlite-image-")
+    test_class.addClassCleanup(shutil.rmtree, folder)
+    layout = os.path.join(folder, "layout")
+    with tempfile.NamedTemporaryFile() as source:
+        if isinstance(content, bytes):
+            source.write(content)
+            source.flush()
+        subprocess.run(["umoci", "init", "--layout", layout], check=True)
+        subprocess.run(["umoci", "new", "--image", f"{layout}:latest"], check=True)
+        subprocess.run(["umoci", "insert", "--image", f"{layout}:latest",
+                        source.name if isinstance(content, bytes) else content, "/content"], check=True)
+    return f"{layout}:latest"
+
+
+def layers_of(image):
+    """The digests of the layers of an image in an OCI layout."""
+    manifest = subprocess.run(["skopeo", "inspect", "--raw", f"oci:{image}"], capture_output=True, check=True).stdout
+    return [layer["digest"] for layer in json.loads(manifest)["layers"]]
 
 
 @contextlib.contextmanager

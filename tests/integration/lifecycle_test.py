@@ -1,18 +1,10 @@
-"""Boxes persist: stop, start, kill -9 of any process, two clients on one home."""
-import json
+"""Boxes persist: stop, start, a creator that ends, several clients on one home."""
 import os
 import subprocess
 import threading
 import unittest
 
-import boxtest
-from boxtest import BoxTest, alive, kill, wait_until
-
-
-def machine_of(shim):
-    """The guest kernel's process: the supervisor's only child."""
-    children = subprocess.run(["pgrep", "-P", str(shim)], capture_output=True, text=True).stdout.split()
-    return int(children[0])
+from boxtest import BoxTest, alive, wait_until
 
 
 class Lifecycle(BoxTest):
@@ -39,31 +31,6 @@ class Lifecycle(BoxTest):
         wait_until(lambda: not alive(shim), "the box ends with its creator")
         self.assertFalse(self.home.inspect("tied")["State"]["Running"])
         self.assertTrue(self.home.inspect("kept")["State"]["Running"])
-
-    def test_kill_nine_loses_no_synced_byte(self):
-        self.create()
-        written = 0
-        for round_number in range(10):
-            self.check("exec", "box", "sh", "-c", f"echo {round_number} >> /root/log; sync")
-            written += 1
-            shim = self.home.inspect("box")["State"]["Pid"]
-            victim = shim if round_number % 2 else machine_of(shim)
-            machine = machine_of(shim)
-            kill(victim)
-            wait_until(lambda: not alive(shim) and not alive(machine), "supervisor and machine are gone")
-            self.assertEqual(self.home.inspect("box")["State"]["Status"], "stopped")
-            lines = self.output("exec", "box", "cat", "/root/log").split()
-            self.assertEqual(lines, [str(n) for n in range(written)])
-
-    def test_kill_nine_of_a_client_leaves_the_box_usable(self):
-        self.check("run", "-d", "--name", "box", "base", "sleep", "3600")
-        for _ in range(10):
-            client = self.home.popen("exec", "box", "cat", "/dev/zero", stdout=subprocess.PIPE)
-            client.stdout.read(4096)
-            client.kill()
-            client.wait()
-            client.stdout.close()
-            self.assertEqual(self.output("exec", "box", "echo", "here"), "here\n")
 
     def test_two_processes_use_one_home_at_once(self):
         self.create()
@@ -108,21 +75,9 @@ class Lifecycle(BoxTest):
         self.assertEqual(os.readlink(os.path.join(back, "link")), "sub/file")
 
     def test_nothing_is_left_behind(self):
-        def census():
-            processes = subprocess.run(["pgrep", "-f", self.home.path], capture_output=True, text=True).stdout.split()
-            with open("/proc/self/mounts") as mounts:
-                mounted = mounts.read().count(self.home.path)
-            boxes = [entry.name for entry in os.scandir(os.path.join(self.home.path, "boxes")) if entry.is_dir()]
-            groups = sorted(os.path.join(base, d) for base, dirs, _ in os.walk("/sys/fs/cgroup") for d in dirs
-                            if d.startswith("boxlite-"))
-            return processes, mounted, boxes, groups
-
-        self.check("run", "--rm", "base", "true")
-        before = census()
-        self.assertEqual(before[:3], ([], 0, []))
         for _ in range(int(os.environ.get("BOXLITE_TEST_CYCLES", "20"))):
             self.assertEqual(self.output("run", "--rm", "base", "echo", "x"), "x\n")
-        wait_until(lambda: census() == before, "a home and a host as they were")
+        wait_until(lambda: not self.home.traces(), "a host as it was")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,8 @@ std::vector<std::string> kernel_arguments(const LaunchPlan& plan) {
         "linux",
         fmt::format("mem={}M", plan.memory_mib),
         fmt::format("initrd=@{}", kInitramfsFd),
-        plan.user_mode == "ptrace" ? "seccomp=off" : "seccomp=on",
+        // auto: ptrace where the host has no seccomp for us.
+        plan.user_mode == "ptrace" ? "seccomp=off" : "seccomp=auto",
         "rdinit=/init",
         "con0=fd:0,fd:1",
         "con=null",
@@ -68,6 +69,7 @@ Result<jail::JailedProcess> launch(const LaunchPlan& plan) {
     options.uid = jail::box_uid(plan.box_id);
     options.strict = plan.strict_jail;
     options.cgroup.name = plan.box_id;
+    options.cgroup.note = plan.cgroup_note;
     options.cgroup.memory_max = (uint64_t{plan.memory_mib} + kKernelOverheadMib) << 20;
     options.cgroup.pids_max = kMaxGuestProcesses;
     return jail::spawn_jailed(program, options);

@@ -19,6 +19,7 @@ struct LaunchPlan {
     base::Fd console;  // gets the kernel's messages
     std::vector<Device> devices;
     std::string box_id;
+    std::string cgroup_note;
     uint32_t memory_mib = 0;
     uint32_t max_map_count = 0;  // vm.max_map_count of the host
     std::string user_mode;

@@ -63,6 +63,7 @@ class UmlMachine final : public Machine {
         plan.kernel = TRY(base::open_file(config.kernel_path, O_RDONLY));
         plan.initramfs = TRY(base::open_file(config.initramfs_path, O_RDONLY));
         plan.box_id = config.box_id;
+        plan.cgroup_note = config.cgroup_note;
         plan.memory_mib = config.memory_mib;
         plan.max_map_count = TRY(max_map_count());
         plan.user_mode = config.user_mode;
