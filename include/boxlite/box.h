@@ -72,10 +72,13 @@ struct LogEntry {
     Stream stream = Stream::kStdout;
     int64_t time = 0;  // nanoseconds since the Unix epoch
     std::string data;
+    uint64_t missed = 0;  // about so many bytes before this piece are gone: see LogOptions::follow
 };
 
 struct LogOptions {
-    bool follow = false;           // go on until the main process has ended
+    // Go on until the main process has ended. The program is not slowed down: a reader that falls behind by more
+    // than the log keeps (about 16 MiB) misses what was in between, and is told.
+    bool follow = false;
     std::optional<uint64_t> tail;  // only so many last lines
 };
 

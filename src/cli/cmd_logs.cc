@@ -54,6 +54,9 @@ Result<int> logs(Context& context, const Arguments& arguments) {
     bool broken = false;
     const bool stamps = arguments.enabled("timestamps");
     TRY(box.logs(options, [&](const LogEntry& entry) {
+        if (entry.missed > 0)
+            print_error(fmt::format("about {} bytes of output were missed here: the log no longer has them",
+                                    entry.missed));
         const std::string text = stamps ? stamper.stamp(entry) : entry.data;
         const int fd = entry.stream == Stream::kStderr ? STDERR_FILENO : STDOUT_FILENO;
         broken = !base::write_all(fd, base::as_bytes(text)).ok();

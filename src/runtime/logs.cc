@@ -1,6 +1,7 @@
 #include "runtime/logs.h"
 
 #include <deque>
+#include <utility>
 
 #include "shim/output_log.h"
 
@@ -77,15 +78,17 @@ Result<void> read_logs(const BoxImpl& box, const LogOptions& options, const Sink
     int64_t last_time = INT64_MIN;
     v1::ReadLogRequest request;
     request.set_max_bytes(kReadBytes);
-    request.set_hold(options.follow);
     while (client.ok()) {
         auto response = client->call<v1::ReadLogResponse>(kBoxService, "ReadLog", request);
         // The supervisor has ended meanwhile: what it wrote since is in its files.
         if (!response.ok() && response.error().code == ErrorCode::kPortal) break;
         if (!response.ok()) return std::move(response).error();
+        uint64_t missed = response->missed();
         for (const v1::LogChunk& chunk : response->chunks()) {
             last_time = chunk.time_ns();
-            if (!filter.add(entry_of(chunk))) return {};
+            LogEntry entry = entry_of(chunk);
+            entry.missed = std::exchange(missed, 0);
+            if (!filter.add(std::move(entry))) return {};
         }
         const bool at_end = response->chunks_size() == 0 && response->next_offset() == request.offset();
         request.set_offset(response->next_offset());

@@ -100,6 +100,7 @@ void MainOutput::read(const v1::ReadLogRequest& request, const std::shared_ptr<r
         chunk->set_data(std::move(record.data));
     }
     response.set_next_offset(slice->next);
+    if (request.offset() > 0) response.set_missed(position - request.offset());
     response.set_eof(ended_ && slice->next == log_.end());
     if (response.eof()) {
         holders_.erase(connection.get());

@@ -64,8 +64,8 @@ class Output(BoxTest):
         self.assertEqual(process.wait(60), 0)
         self.assertLess(grown, 48 << 10, "KiB, of the supervisor's growth and all of the client")
 
-    def begin(self, *args):
-        process = self.home.popen(*args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    def begin(self, *args, **extra):
+        process = self.home.popen(*args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, **extra)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -79,11 +79,22 @@ class Output(BoxTest):
         wait_until(lambda: self.home.run("exec", "box", "true").code == 0, "the box runs")
         self.slowly(process, self.supervisor)
 
-    def test_logs_that_are_followed(self):
-        self.check("run", "-d", "--name", "box", "base", "sh", "-c", f"while [ ! -e /go ]; do sleep 0.05; done; {PROGRAM}")
-        process = self.begin("logs", "-f", "box")
+    def test_a_follower_of_logs_that_rests_stops_nobody_and_is_told(self):
+        program = "await() { while [ ! -e /$1 ]; do sleep 0.05; done; }; await go; " + PROGRAM + "; touch /done; await end"
+        self.check("run", "-d", "--name", "box", "base", "sh", "-c", program)
+        process = self.begin("logs", "-f", "box", stderr=subprocess.PIPE)
+        self.addCleanup(process.stderr.close)
         self.check("exec", "box", "touch", "/go")
-        self.slowly(process, self.supervisor)
+        first = process.stdout.read(1 << 20)
+        wait_until(lambda: self.home.run("exec", "box", "test", "-e", "/done").code == 0, "the program goes on", 120)
+        grown = peak(self.supervisor()) + peak(process.pid)
+        self.check("exec", "box", "touch", "/end")
+        rest, errors = process.communicate(timeout=60)
+        self.assertTrue(first.startswith(b"%d\n" % FIRST))
+        self.assertTrue(rest.endswith(b"%d\n" % (FIRST + LINES - 1)))
+        self.assertLess(len(first) + len(rest), 48 << 20)
+        self.assertRegex(errors.decode(), r"about \d+ bytes of output were missed")
+        self.assertLess(grown, 64 << 10, "KiB, of the supervisor and the client")
 
 
 class Memory(BoxTest):
