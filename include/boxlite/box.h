@@ -76,8 +76,8 @@ struct LogEntry {
 };
 
 struct LogOptions {
-    // Go on until the main process has ended. The program is not slowed down: a reader that falls behind by more
-    // than the log keeps (about 16 MiB) misses what was in between, and is told.
+    // Go on until the main process has ended. The program is not slowed down: a reader that falls behind by
+    // more than the log keeps (about 16 MiB) misses what was in between, and is told.
     bool follow = false;
     std::optional<uint64_t> tail;  // only so many last lines
 };
