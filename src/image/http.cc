@@ -301,9 +301,8 @@ HttpOutcome HttpClient::exchange(Handle& handle, const HttpRequest& request, con
     exchange.response.status = static_cast<int>(status);
     exchange.response.url = url;
     exchange.response.retry_after = std::chrono::seconds(std::max<curl_off_t>(0, retry_after));
-    if (code == CURLE_OK && exchange.wants_sink() && !exchange.begin()) {
-        outcome.fault = std::move(exchange.error);  // an answer without a body
-    } else if (exchange.error) {
+    if (code == CURLE_OK && exchange.wants_sink()) (void)exchange.begin();  // an answer without a body
+    if (exchange.error) {
         outcome.fault = std::move(exchange.error);
     } else if (request.stop.stop_requested()) {
         outcome.fault = base::make_error(ErrorCode::kStopped, "stopped");

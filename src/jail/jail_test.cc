@@ -42,7 +42,7 @@ T must(Result<T> result) {
     return std::move(result).value();
 }
 
-void must(Result<void> result) {
+void must(const Result<void>& result) {
     if (!result.ok()) ADD_FAILURE() << result.error().message;
 }
 
@@ -364,6 +364,7 @@ TEST_F(JailTest, ManyThreadsMayRunInTheParent) {
     EXPECT_EQ(in_child([&] {
                   std::atomic<bool> stop = false;
                   std::vector<std::thread> threads;
+                  threads.reserve(4);
                   for (int i = 0; i < 4; ++i)
                       threads.emplace_back([&] {
                           while (!stop) std::vector<std::string>(10, std::string(100, 'x'));

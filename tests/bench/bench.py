@@ -162,7 +162,7 @@ def idle(report):
     try:
         assert home.run("run", "-d", "--name", "box", "base", "sleep", "100000").code == 0
         shim = home.inspect("box")["State"]["Pid"]
-        time.sleep(3)  # the boot's last work: nothing tells its end
+        time.sleep(12)  # the guest writes what its boot changed some seconds later: that is its own wish
 
         def switches():
             total = 0
