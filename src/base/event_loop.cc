@@ -59,9 +59,11 @@ void EventLoop::stop() {
 
 Result<void> EventLoop::run() {
     stopping_ = false;
-    while (!stopping_) {
+    for (;;) {
+        const int timeout = run_timers();
+        if (stopping_) return {};
         epoll_event events[64];
-        const int n = ::epoll_wait(epoll_.get(), events, 64, timeout_ms());
+        const int n = ::epoll_wait(epoll_.get(), events, 64, timeout);
         if (n < 0 && errno != EINTR) return errno_error(ErrorCode::kInternal, "wait for events");
         for (int i = 0; i < n && !stopping_; ++i) {
             if (events[i].data.fd == wake_.get()) {
@@ -73,9 +75,7 @@ Result<void> EventLoop::run() {
             const auto watch = it->second;
             watch->callback(events[i].events);
         }
-        run_timers();
     }
-    return {};
 }
 
 void EventLoop::run_posted() {
@@ -89,18 +89,15 @@ void EventLoop::run_posted() {
     for (Callback& callback : batch) callback();
 }
 
-void EventLoop::run_timers() {
-    while (!timers_.empty() && timers_.begin()->first.first <= Clock::now()) {
+int EventLoop::run_timers() {
+    while (!timers_.empty() && !stopping_) {
+        const auto left =
+            std::chrono::ceil<std::chrono::milliseconds>(timers_.begin()->first.first - Clock::now()).count();
+        if (left > 0) return static_cast<int>(left);
         auto node = timers_.extract(timers_.begin());
         node.mapped()();
     }
-}
-
-int EventLoop::timeout_ms() const {
-    if (timers_.empty()) return -1;
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(timers_.begin()->first.first - Clock::now()).count();
-    return left > 0 ? static_cast<int>(left) : 0;
+    return -1;
 }
 
 }  // namespace boxlite::base

@@ -45,8 +45,8 @@ class EventLoop {
   private:
     EventLoop(Fd epoll, Fd wake) : epoll_(std::move(epoll)), wake_(std::move(wake)) {}
     void run_posted();
-    void run_timers();
-    int timeout_ms() const;
+    // Runs what is due; milliseconds until the next timer, -1 without one.
+    int run_timers();
 
     struct Watch {
         IoCallback callback;
