@@ -194,9 +194,10 @@ std::string Reference::to_string() const {
 }
 
 std::string Reference::familiar() const {
-    std::string text = to_string();
-    if (registry != kDefaultRegistry) return text;
-    text.erase(0, kDefaultRegistry.size() + 1);
+    if (registry != kDefaultRegistry) return to_string();
+    std::string text = to_string().substr(kDefaultRegistry.size() + 1);
+    // "docker.io/a.b/c" keeps its registry: "a.b/c" would be of another one.
+    if (!split(text).domain.empty()) return to_string();
     // "library/a/b" keeps its prefix: "a/b" would mean another repository.
     const std::string_view rest =
         std::string_view(repository).substr(std::min(repository.size(), kOfficialPrefix.size()));

@@ -34,6 +34,8 @@ TEST(Reference, NormalisesAsDockerDoes) {
         {"alpine@" + kDigest, "docker.io/library/alpine@" + kDigest, "alpine@" + kDigest},
         {"quay.io/x/y:t@" + kDigest, "quay.io/x/y:t@" + kDigest, "quay.io/x/y:t@" + kDigest},
         {"foo:5000", "docker.io/library/foo:5000", "foo:5000"},
+        {"docker.io/a.b/c", "docker.io/a.b/c:latest", "docker.io/a.b/c:latest"},
+        {"docker.io/localhost/c", "docker.io/localhost/c:latest", "docker.io/localhost/c:latest"},
         {kHex.substr(1), "docker.io/library/" + kHex.substr(1) + ":latest", kHex.substr(1) + ":latest"},
     };
     for (const Spelling& s : spellings) {

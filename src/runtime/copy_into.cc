@@ -186,7 +186,7 @@ Result<CopyStats> copy_into(const BoxImpl& box, const std::string& host_path, co
                                 host_path);
 
     CopySession session = TRY(CopySession::open(box));
-    const auto copied = [&]() -> Result<CopyStats> {
+    auto copied = [&]() -> Result<CopyStats> {
         const Destination target = TRY(destination(session, host_path, is_dir, box_path, options));
         Upload upload(session, options);
         if (is_dir && target.content_only) {
