@@ -28,6 +28,14 @@ std::string_view name_of(Compression compression) {
     return "";
 }
 
+Result<void> compare_digest(std::string_view what, Hasher& hasher, const Digest& expected) {
+    const Digest actual = TRY(hasher.finish());
+    if (actual == expected) return {};
+    return base::make_error(ErrorCode::kImage,
+                            "the layer's {} has digest {}, {} was expected; nothing of it is kept", what,
+                            actual.to_string(), expected.to_string());
+}
+
 }  // namespace
 
 Result<LayerLimits> LayerLimits::from_environment() {
@@ -72,14 +80,13 @@ std::optional<Compression> sniff_compression(std::span<const uint8_t> start) {
     return std::nullopt;
 }
 
-// Blob in, archive out, with all checks on the way.
+// Blob in, archive out, with all checks on the way but the archive's digest.
 class LayerStream::Decoder {
   public:
     explicit Decoder(LayerStream& stream) : stream_(stream) {}
 
     Result<void> run() {
         if (stream_.spec_.digest) blob_hash_ = TRY(Hasher::make(stream_.spec_.digest->algorithm()));
-        if (stream_.spec_.diff_id) archive_hash_ = TRY(Hasher::make(stream_.spec_.diff_id->algorithm()));
         TRY(read_start());
         TRY(choose_decompressor());
         while (!input_.empty() || TRY(read_more()))
@@ -171,7 +178,6 @@ class LayerStream::Decoder {
 
     void deliver() {
         output_->resize(used_);
-        if (archive_hash_) archive_hash_->update(*output_);
         stream_.deliver(std::move(*output_));
         output_.reset();
     }
@@ -183,31 +189,24 @@ class LayerStream::Decoder {
         if (stream_.spec_.size && blob_bytes_ != *stream_.spec_.size)
             return base::make_error(ErrorCode::kImage, "the layer's blob has {} bytes, {} were announced",
                                     blob_bytes_, *stream_.spec_.size);
-        if (blob_hash_) TRY(compare("blob", *blob_hash_, *stream_.spec_.digest));
-        if (archive_hash_) TRY(compare("archive", *archive_hash_, *stream_.spec_.diff_id));
+        if (blob_hash_) TRY(compare_digest("blob", *blob_hash_, *stream_.spec_.digest));
         return {};
     }
-    static Result<void> compare(std::string_view what, Hasher& hasher, const Digest& expected) {
-        const Digest actual = TRY(hasher.finish());
-        if (actual == expected) return {};
-        return base::make_error(ErrorCode::kImage,
-                                "the layer's {} has digest {}, {} was expected; nothing of it is kept", what,
-                                actual.to_string(), expected.to_string());
-    }
-
     LayerStream& stream_;
     std::vector<uint8_t> buffer_;
     std::span<const uint8_t> input_;
     uint64_t blob_bytes_ = 0;
     std::optional<Hasher> blob_hash_;
-    std::optional<Hasher> archive_hash_;
     std::unique_ptr<Decompressor> decompressor_;
     std::optional<Chunk> output_;
     size_t used_ = 0;
 };
 
 LayerStream::LayerStream(BlobReader& blob, LayerSpec spec, LayerLimits limits)
-    : blob_(blob), spec_(std::move(spec)), limits_(limits), thread_([this] { run(); }) {}
+    : blob_(blob), spec_(std::move(spec)), limits_(limits) {
+    if (spec_.diff_id) archive_hash_.emplace(Hasher::make(spec_.diff_id->algorithm()));
+    thread_ = std::thread([this] { run(); });
+}
 
 LayerStream::~LayerStream() {
     {
@@ -263,12 +262,16 @@ Result<std::span<const uint8_t>> LayerStream::next() {
     ready_.pop_front();
     lock.unlock();
     changed_.notify_all();
+    if (archive_hash_ && archive_hash_->ok()) archive_hash_->value().update(current_);
     return std::span<const uint8_t>(current_);
 }
 
 Result<void> LayerStream::finish() {
     while (!TRY(next()).empty()) continue;
-    return {};
+    if (!archive_hash_) return {};
+    Hasher hasher = TRY(std::move(*archive_hash_));
+    archive_hash_.reset();
+    return compare_digest("archive", hasher, *spec_.diff_id);
 }
 
 }  // namespace boxlite::image

@@ -1,5 +1,5 @@
-// A layer's archive out of its blob: read, decompressed and hashed in a thread of its own, so that this
-// overlaps with whatever is done with the archive.
+// A layer's archive out of its blob: read and decompressed in a thread of its own, so that this overlaps with
+// whatever is done with the archive. Its hash is left to the caller's thread, which has less to do.
 #pragma once
 
 #include <condition_variable>
@@ -82,6 +82,7 @@ class LayerStream : public ChunkSource {
     bool finished_ = false;
     bool cancelled_ = false;
     Chunk current_;  // handed out by next()
+    std::optional<Result<Hasher>> archive_hash_;
     std::thread thread_;
 };
 
