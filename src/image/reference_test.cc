@@ -82,7 +82,7 @@ TEST(Reference, RefusesWhatTheGrammarDoesNotAllow) {
                                     std::string("a\0b", 3),
                                     std::string("../a"),
                                     std::string("a/../b"),
-                                    std::string("a@" + kDigest + "@" + kDigest)}) {
+                                    fmt::format("a@{0}@{0}", kDigest)}) {
         const auto reference = Reference::parse(text);
         ASSERT_FALSE(reference.ok()) << text << " became " << reference->to_string();
         EXPECT_EQ(reference.error().code, ErrorCode::kInvalidArgument);
