@@ -260,5 +260,15 @@ def ordinary_user():
         subprocess.run(["userdel", name], check=True)
 
 
+class AsUser:
+    """Beside a BoxTest: its homes belong to a freshly made ordinary user."""
+
+    @classmethod
+    def setUpClass(cls):
+        manager = ordinary_user()
+        cls.user = manager.__enter__()
+        cls.addClassCleanup(manager.__exit__, None, None, None)
+
+
 if __name__ == "__main__":
     raise SystemExit("a library; run the test files")

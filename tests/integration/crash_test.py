@@ -10,7 +10,7 @@ from boxtest import BoxTest, alive, check_disk, children, kill, wait_until
 
 MOMENTS = [number * 0.033 for number in range(10)]  # seconds after the victim's own start
 
-WRITER = "n=0; while :; do echo $n >> /root/log{0}; sync; echo $n; n=$((n+1)); done"
+WRITER = "n=0; while :; do echo $n >> /srv/log{0}; sync; echo $n; n=$((n+1)); done"
 
 
 def supervisor_of(client):
@@ -68,9 +68,9 @@ class Crash(BoxTest):
                 self.assertEqual(code, 125)
             wait_until(lambda: not alive(supervisor), "the supervisor is gone")
             self.is_down("box")
-            self.check("exec", "box", "sh", "-c", f"echo {round_number} >> /root/rounds")
+            self.check("exec", "box", "sh", "-c", f"echo {round_number} >> /srv/rounds")
             self.check("stop", "box")
-        self.assertEqual(self.output("exec", "box", "cat", "/root/rounds").split(), [str(n) for n in range(len(MOMENTS))])
+        self.assertEqual(self.output("exec", "box", "cat", "/srv/rounds").split(), [str(n) for n in range(len(MOMENTS))])
         self.nothing_stays()
 
     def test_the_supervisor_dies_while_it_boots(self):
@@ -125,7 +125,7 @@ class Crash(BoxTest):
             if victim != writer.pid:
                 wait_until(lambda: not alive(supervisor) and not alive(machine), "supervisor and machine are gone")
                 self.is_down("box")
-            found = self.output("exec", "box", "cat", f"/root/log{round_number}").split()
+            found = self.output("exec", "box", "cat", f"/srv/log{round_number}").split()
             self.assertEqual(found, [str(n) for n in range(len(found))])
             self.assertGreaterEqual(len(found), len(synced))
             if victim == writer.pid:

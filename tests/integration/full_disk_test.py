@@ -77,12 +77,12 @@ class FullDisk(BoxTest):
 
     def test_while_a_box_writes(self):
         self.check("create", "--name", "box", "base")
-        self.check("exec", "box", "sh", "-c", "echo kept > /root/kept; sync")
+        self.check("exec", "box", "sh", "-c", "echo kept > /srv/kept; sync")
         self.fill()
-        wrote = self.home.run("exec", "box", "dd", "if=/dev/urandom", "of=/root/new", "bs=1M", "count=100", "conv=fsync", timeout=60)
+        wrote = self.home.run("exec", "box", "dd", "if=/dev/urandom", "of=/srv/new", "bs=1M", "count=100", "conv=fsync", timeout=60)
         self.assertEqual(wrote.code, 1, wrote)
         self.assertRegex(wrote.err.decode(), "Input/output error|Read-only|No space")
-        self.assertEqual(self.output("exec", "box", "cat", "/root/kept"), "kept\n")
+        self.assertEqual(self.output("exec", "box", "cat", "/srv/kept"), "kept\n")
         self.assertTrue(self.home.inspect("box")["State"]["Running"])
         self.check("stop", "box", timeout=60)
         state = self.home.inspect("box")["State"]
@@ -91,8 +91,8 @@ class FullDisk(BoxTest):
         self.fails_for_space("exec", "box", "true", code=125)
         self.fails_for_space("create", "base", code=1)
         self.make_room()
-        self.assertEqual(self.output("exec", "box", "cat", "/root/kept"), "kept\n")
-        self.check("exec", "box", "dd", "if=/dev/urandom", "of=/root/new", "bs=1M", "count=1", "conv=fsync")
+        self.assertEqual(self.output("exec", "box", "cat", "/srv/kept"), "kept\n")
+        self.check("exec", "box", "dd", "if=/dev/urandom", "of=/srv/new", "bs=1M", "count=1", "conv=fsync")
         self.check("stop", "box")
         check_disk(self.home, "box")
 

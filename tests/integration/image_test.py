@@ -57,12 +57,12 @@ class DebianImage(BoxTest):
         self.check("create", "--name", "box", self.reference, timeout=300)
         make = ("import os\n"
                 "for n in range(20000):\n"
-                "    p = f'/root/t/{n % 100}/f{n}'\n"
+                "    p = f'/srv/t/{n % 100}/f{n}'\n"
                 "    os.makedirs(os.path.dirname(p), exist_ok=True)\n"
                 "    open(p, 'w').write(str(n) * (n % 50)); os.chmod(p, 0o600 + n % 0o100); os.chown(p, n, n + 1)\n"
                 "    if n % 10 == 0: os.setxattr(p, 'user.n', str(n).encode())\n")
         self.check("exec", "box", "python3", "-c", make, timeout=600)
-        tree = COMPARE.replace('os.walk("/"', 'os.walk("/root/t"')
+        tree = COMPARE.replace('os.walk("/"', 'os.walk("/srv/t"')
         before = self.check("exec", "box", "python3", "-c", tree, timeout=600).out
         self.check("stop", "box", timeout=120)
         check_disk(self.home, "box")

@@ -13,12 +13,12 @@ class Lifecycle(BoxTest):
 
     def test_files_survive_stop_and_start(self):
         self.create()
-        self.check("exec", "box", "sh", "-c", "echo kept > /root/file; mkdir /root/dir")
+        self.check("exec", "box", "sh", "-c", "echo kept > /srv/file; mkdir /srv/dir")
         self.check("stop", "box")
         self.assertEqual(self.home.inspect("box")["State"]["Status"], "stopped")
-        self.assertEqual(self.output("exec", "box", "cat", "/root/file"), "kept\n")
+        self.assertEqual(self.output("exec", "box", "cat", "/srv/file"), "kept\n")
         self.check("restart", "box")
-        self.assertEqual(self.output("exec", "box", "cat", "/root/file"), "kept\n")
+        self.assertEqual(self.output("exec", "box", "cat", "/srv/file"), "kept\n")
 
     def test_a_detached_box_outlives_its_creator_and_others_do_not(self):
         self.check("run", "-d", "--name", "kept", "base", "sleep", "3600")
@@ -67,9 +67,9 @@ class Lifecycle(BoxTest):
         with open(os.path.join(source, "sub", "file"), "wb") as out:
             out.write(data)
         os.symlink("sub/file", os.path.join(source, "link"))
-        self.check("cp", source, "box:/root/copy")
+        self.check("cp", source, "box:/srv/copy")
         back = os.path.join(self.home.path, "back")
-        self.check("cp", "box:/root/copy", back)
+        self.check("cp", "box:/srv/copy", back)
         with open(os.path.join(back, "sub", "file"), "rb") as copied:
             self.assertEqual(copied.read(), data)
         self.assertEqual(os.readlink(os.path.join(back, "link")), "sub/file")

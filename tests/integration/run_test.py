@@ -62,14 +62,8 @@ class RunAsRoot(BoxTest):
         self.assertIn(b"hardware", result.err)
 
 
-class RunAsUser(RunAsRoot):
+class RunAsUser(boxtest.AsUser, RunAsRoot):
     """The same, as a user who may do nothing on the host."""
-
-    @classmethod
-    def setUpClass(cls):
-        manager = boxtest.ordinary_user()
-        cls.user = manager.__enter__()
-        cls.addClassCleanup(manager.__exit__, None, None, None)
 
 
 class Streams(BoxTest):

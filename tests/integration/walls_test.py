@@ -105,16 +105,10 @@ class Strict(BoxTest):
     def test_every_wall_stands(self):
         self.check("run", "-d", "--security", "strict", "--name", "box", "base", "sleep", "600")
         self.assertEqual(set(self.home.inspect("box")["Jail"]), ROOT)
-        self.assertEqual(self.output("exec", "box", "sh", "-c", "echo a > /root/f; cat /root/f; id -u"), "a\n0\n")
+        self.assertEqual(self.output("exec", "box", "sh", "-c", "echo a > /srv/f; cat /srv/f; id -u"), "a\n0\n")
 
 
-class StrictUser(BoxTest):
-    @classmethod
-    def setUpClass(cls):
-        manager = boxtest.ordinary_user()
-        cls.user = manager.__enter__()
-        cls.addClassCleanup(manager.__exit__, None, None, None)
-
+class StrictUser(boxtest.AsUser, BoxTest):
     def test_every_wall_stands_or_is_named(self):
         self.check("run", "-d", "--name", "standard", "base", "sleep", "600")
         lost = missing(self.home.inspect("standard")["Jail"])
