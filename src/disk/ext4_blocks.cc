@@ -50,7 +50,7 @@ Result<void> BlockStore::write(uint64_t start, std::span<const uint8_t> data) {
     const bool adjoins = start == pending_start_ + pending_.size() / kExt4BlockSize;
     if (!adjoins || pending_.size() + data.size() > kPendingBytes) TRY(flush());
     if (pending_.empty() && data.size() >= kDirectBytes)
-        return base::pwrite_all(fd_, data, start * kExt4BlockSize);
+        return write_now(start, data);
     if (pending_.empty()) pending_start_ = start;
     pending_.insert(pending_.end(), data.begin(), data.end());
     return {};
@@ -58,8 +58,14 @@ Result<void> BlockStore::write(uint64_t start, std::span<const uint8_t> data) {
 
 Result<void> BlockStore::flush() {
     if (pending_.empty()) return {};
-    TRY(base::pwrite_all(fd_, pending_, pending_start_ * kExt4BlockSize));
+    TRY(write_now(pending_start_, pending_));
     pending_.clear();
+    return {};
+}
+
+Result<void> BlockStore::write_now(uint64_t start, std::span<const uint8_t> data) {
+    TRY(base::pwrite_all(fd_, data, start * kExt4BlockSize));
+    write_behind_.wrote(fd_, data.size());
     return {};
 }
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/write_behind.h"
 #include "disk/ext4_library.h"
 
 namespace boxlite::disk {
@@ -32,6 +33,7 @@ class BlockStore {
 
   private:
     Result<void> flush();
+    Result<void> write_now(uint64_t start, std::span<const uint8_t> data);
     void punch_released();
 
     int fd_;
@@ -40,6 +42,7 @@ class BlockStore {
     std::vector<uint8_t> pending_;
     uint64_t pending_start_ = 0;  // block
     std::vector<BlockRun> released_;
+    base::WriteBehind write_behind_;
 };
 
 }  // namespace boxlite::disk

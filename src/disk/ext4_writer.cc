@@ -376,9 +376,12 @@ Result<void> Ext4Writer::State::write_directory(Ino ino) {
     for (size_t done = 0; done < content.blocks.size();) {
         const BlockRun run = TRY(blocks.allocate(content.blocks.size() - done));
         directory.add_extent({done, run.start, run.count});
-        for (uint64_t i = 0; i < run.count; ++i, ++done)
+        for (uint64_t i = 0; i < run.count; ++i, ++done) {
+            DirectoryBlock& block = content.blocks[done];
             EXT4_TRY(fs.get(), "write a directory",
-                     ext2fs_write_dir_block4(fs.get(), run.start + i, content.blocks[done].data(), 0, ino));
+                     ext2fs_dir_block_csum_set(fs.get(), ino, reinterpret_cast<ext2_dir_entry*>(block.data())));
+            TRY(blocks.write(run.start + i, block));
+        }
     }
     return {};
 }

@@ -15,10 +15,12 @@ namespace boxlite::image {
 class BlobReader {
   public:
     virtual ~BlobReader() = default;
-    // Fills up to buffer.size() bytes and returns how many; waits for at least one. 0 is the end, reported
-    // only once the blob's size and digest have been verified. Bytes handed out before are not yet verified:
-    // whatever was made of them must be dropped when a later read fails.
+    // Fills up to buffer.size() bytes and returns how many; waits for at least one. 0 is the end. Whatever
+    // was made of earlier bytes must be dropped when a later read fails.
     virtual Result<size_t> read(std::span<uint8_t> buffer) = 0;
+    // Whether the end is reported only once the blob's size and digest have been compared, so that nobody
+    // has to do so again. Known after the first read.
+    virtual bool verifies() const { return false; }
 };
 
 // Reads a file, for instance Store::open_blob().

@@ -11,8 +11,6 @@ namespace boxlite::image {
 
 namespace {
 
-constexpr uint64_t kFlushBytes = uint64_t{8} << 20;
-
 std::string partial_path(const std::string& root, const Digest& digest) {
     return fmt::format("{}/partial/{}-{}", root, digest.algorithm_name(), digest.hex());
 }
@@ -50,7 +48,6 @@ Result<void> BlobWriter::adopt_existing_bytes() {
         hasher_.update({buffer.data(), static_cast<size_t>(n)});
         offset_ += static_cast<uint64_t>(n);
     }
-    flushed_ = offset_;
     return {};
 }
 
@@ -61,13 +58,7 @@ Result<void> BlobWriter::append(base::ByteView data) {
     TRY_CONTEXT(base::pwrite_all(fd_.get(), data, offset_), partial_path_);
     hasher_.update(data);
     offset_ += data.size();
-    if (offset_ - flushed_ >= kFlushBytes) {
-        // Starts writing to disk now, so that the final fsync finds little left. A hint: failure changes
-        // nothing.
-        (void)::sync_file_range(fd_.get(), static_cast<off_t>(flushed_),
-                                static_cast<off_t>(offset_ - flushed_), SYNC_FILE_RANGE_WRITE);
-        flushed_ = offset_;
-    }
+    write_behind_.wrote(fd_.get(), data.size());
     return {};
 }
 
@@ -75,7 +66,7 @@ Result<void> BlobWriter::restart() {
     if (::ftruncate(fd_.get(), 0) < 0)
         return base::errno_error(ErrorCode::kStorage, "empty '{}'", partial_path_);
     hasher_ = TRY(Hasher::make(descriptor_.digest.algorithm()));
-    offset_ = flushed_ = 0;
+    offset_ = 0;
     return {};
 }
 
@@ -83,7 +74,7 @@ void BlobWriter::discard() {
     ::unlink(partial_path_.c_str());
 }
 
-Result<void> BlobWriter::verify() {
+Result<void> BlobWriter::compare() {
     if (offset_ != descriptor_.size)
         return base::make_error(ErrorCode::kImage, "blob {} is {} bytes long, {} were announced",
                                 descriptor_.digest.to_string(), offset_, descriptor_.size);
@@ -95,12 +86,13 @@ Result<void> BlobWriter::verify() {
     return {};
 }
 
+Result<void> BlobWriter::verify() {
+    auto verified = compare();
+    if (!verified.ok()) discard();
+    return verified;
+}
+
 Result<void> BlobWriter::commit() {
-    auto verified = verify();
-    if (!verified.ok()) {
-        discard();
-        return verified;
-    }
     return move_into_place(fd_.get(), partial_path_, final_path_);
 }
 

@@ -10,6 +10,7 @@ namespace boxlite::image {
 namespace {
 
 constexpr std::chrono::milliseconds kReportInterval{100};
+constexpr uint64_t kWakeStep = 128 << 10;  // readers that have caught up are woken once for this many bytes
 constexpr std::chrono::milliseconds kLookAgain{50};  // at a blob that another process is writing
 
 }  // namespace
@@ -29,7 +30,7 @@ class Download::Reader : public BlobReader {
         size_t wanted = 0;
         {
             std::unique_lock lock(download_.mutex_);
-            download_.changed_.wait(lock, [&] { return download_.ended_ || download_.available_ > offset_; });
+            download_.changed_.wait(lock, [&] { return at_end() || download_.available_ > offset_; });
             if (download_.ended_ && !download_.ended_->ok()) return download_.ended_->error();
             if (offset_ == 0) generation_ = download_.generation_;
             if (generation_ != download_.generation_)
@@ -54,8 +55,16 @@ class Download::Reader : public BlobReader {
         }
         return size_t{0};
     }
+    bool verifies() const override {
+        const std::lock_guard lock(download_.mutex_);
+        return !download_.stored_;
+    }
 
   private:
+    bool at_end() const {
+        return download_.ended_ || (download_.verified_ && offset_ == download_.blob_.size);
+    }
+
     Download& download_;
     uint64_t offset_ = 0;
     int generation_ = 0;
@@ -97,6 +106,10 @@ Result<void> Download::fetch(Store& store, RegistryClient& client, const Referen
     for (bool again = false;; again = true) {
         BlobStart start = TRY(begin(store, stop));
         if (start.present) {
+            {
+                const std::lock_guard lock(mutex_);
+                stored_ = true;
+            }
             report(BlobState::kPresent, blob_.size);
             return {};
         }
@@ -139,6 +152,13 @@ Result<void> Download::transfer(RegistryClient& client, const Reference& referen
     // A full disk is not helped by what cannot be finished.
     if (!fetched.ok() && fetched.error().code == ErrorCode::kStorage) writer.discard();
     TRY(std::move(fetched));
+    TRY(writer.verify());
+    {
+        // Readers need not wait for the disk.
+        const std::lock_guard lock(mutex_);
+        verified_ = true;
+        changed_.notify_all();
+    }
     TRY(writer.commit());
     report(BlobState::kDone, blob_.size);
     return {};
@@ -153,8 +173,8 @@ void Download::follow(base::Fd fd, uint64_t available) {
 
 void Download::advance(uint64_t available) {
     const std::lock_guard lock(mutex_);
+    if (available / kWakeStep != available_ / kWakeStep || available == blob_.size) changed_.notify_all();
     available_ = available;
-    changed_.notify_all();
 }
 
 void Download::void_content() {

@@ -86,7 +86,6 @@ class LayerStream::Decoder {
     explicit Decoder(LayerStream& stream) : stream_(stream) {}
 
     Result<void> run() {
-        if (stream_.spec_.digest) blob_hash_ = TRY(Hasher::make(stream_.spec_.digest->algorithm()));
         TRY(read_start());
         TRY(choose_decompressor());
         while (!input_.empty() || TRY(read_more()))
@@ -104,6 +103,8 @@ class LayerStream::Decoder {
             if (n == 0) break;
             size += n;
         }
+        if (stream_.spec_.digest && !stream_.blob_.verifies())
+            blob_hash_ = TRY(Hasher::make(stream_.spec_.digest->algorithm()));
         return account(size);
     }
     Result<bool> read_more() {

@@ -23,7 +23,7 @@ enum class Compression { kNone, kGzip, kZstd };
 // What a blob must turn out to be.
 struct LayerSpec {
     std::string media_type;         // "" when unknown: then the blob's first bytes decide
-    std::optional<Digest> digest;   // of the blob; nullopt when its reader has verified it
+    std::optional<Digest> digest;   // of the blob; nullopt when it is not known
     std::optional<uint64_t> size;   // of the blob
     std::optional<Digest> diff_id;  // of the archive; nullopt for archives that are no OCI layers
 };

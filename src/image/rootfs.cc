@@ -77,7 +77,8 @@ struct RootfsBuilder::State {
     std::string temporary;  // "" once it is in place
     RootfsOptions options;
     base::Fd fd;
-    std::unique_ptr<disk::Ext4Writer> writer;
+    std::unique_ptr<disk::Ext4Writer> writer;  // until the file is sealed
+    disk::Ext4Summary summary;
     std::optional<ImageRoot> root;
     uint64_t entries = 0;
     std::string chain_id;
@@ -126,12 +127,18 @@ Result<void> RootfsBuilder::add_layer(const LayerSpec& layer, BlobReader& blob) 
     return state_->extend_chain(layer.diff_id);
 }
 
-Result<RootfsInfo> RootfsBuilder::finish() {
+Result<void> RootfsBuilder::seal() {
     State& state = *state_;
-    const disk::Ext4Summary summary = TRY_CONTEXT(state.writer->finish(), state.output);
+    state.summary = TRY_CONTEXT(state.writer->finish(), state.output);
     state.writer.reset();
     if (::fdatasync(state.fd.get()) < 0)
         return base::errno_error(ErrorCode::kStorage, "sync '{}'", state.output);
+    return {};
+}
+
+Result<RootfsInfo> RootfsBuilder::finish() {
+    State& state = *state_;
+    if (state.writer) TRY(seal());
     struct stat st;
     if (::fstat(state.fd.get(), &st) < 0)
         return base::errno_error(ErrorCode::kStorage, "stat '{}'", state.output);
@@ -140,7 +147,7 @@ Result<RootfsInfo> RootfsBuilder::finish() {
     state.temporary.clear();
     const std::filesystem::path parent = std::filesystem::path(state.output).parent_path();
     TRY(base::sync_directory(parent.empty() ? "." : parent.string()));
-    return RootfsInfo{state.chain_known ? state.chain_id : "", summary.inodes, summary.used_bytes,
+    return RootfsInfo{state.chain_known ? state.chain_id : "", state.summary.inodes, state.summary.used_bytes,
                       static_cast<uint64_t>(st.st_blocks) * 512};
 }
 

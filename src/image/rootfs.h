@@ -44,7 +44,10 @@ class RootfsBuilder {
     // of no more use. Errors: kImage for what is wrong with the layer, kResourceExhausted past a limit or
     // when the disk size is too small, kUnsupported for its media type, kStorage, and the reader's.
     Result<void> add_layer(const LayerSpec& layer, BlobReader& blob);
-    // Makes the file durable and puts it in place, over what was there.
+    // After the last layer: writes what is left and makes the file durable. finish() does so too; earlier is
+    // for who has something to wait for meanwhile.
+    Result<void> seal();
+    // Puts the file in place, over what was there.
     Result<RootfsInfo> finish();
 
   private:

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/write_behind.h"
 #include "image/digest.h"
 #include "image/image.h"
 #include "image/reference.h"
@@ -64,8 +65,9 @@ class BlobWriter {
     Result<void> restart();
     // Gives the space back, where it is short. Nothing but destruction may follow.
     void discard();
-    // Verifies size and digest, makes the content durable and moves it into place. On a mismatch the bytes
-    // are dropped and the error is kImage.
+    // Size and digest, once all is written. On a mismatch the bytes are dropped and the error is kImage.
+    Result<void> verify();
+    // Makes the verified content durable and moves it into place.
     Result<void> commit();
 
   private:
@@ -77,7 +79,7 @@ class BlobWriter {
           partial_path_(std::move(partial)),
           final_path_(std::move(final_path)) {}
     Result<void> adopt_existing_bytes();
-    Result<void> verify();
+    Result<void> compare();
 
     base::Fd fd_;
     Hasher hasher_;
@@ -85,7 +87,7 @@ class BlobWriter {
     std::string partial_path_;
     std::string final_path_;
     uint64_t offset_ = 0;
-    uint64_t flushed_ = 0;
+    base::WriteBehind write_behind_;
 };
 
 // Neither present nor a writer: another writer is at work, ask again a little later.

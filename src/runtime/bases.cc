@@ -50,6 +50,8 @@ class Build {
     Result<void> add(size_t index, const image::Layer& layer, image::BlobReader& reader) {
         if (!builder_) return {};
         TRY_CONTEXT(builder_->add_layer(image::layer_spec(layer), reader), base_path(runtime_.home, base_));
+        // While the last blob is on its way to the disk, not after it.
+        if (index + 1 == layers_) TRY_CONTEXT(builder_->seal(), base_path(runtime_.home, base_));
         report(index + 1, false);
         return {};
     }

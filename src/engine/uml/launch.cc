@@ -45,6 +45,8 @@ std::vector<std::string> kernel_arguments(const LaunchPlan& plan) {
         "uhash_entries=512",
         fmt::format("max_map_count={}", plan.max_map_count),
     };
+    // Looking for the other side's answer would keep it from giving one.
+    if (plan.single_processor) arguments.emplace_back("spin=off");
     int fd = kFirstDeviceFd;
     for (const LaunchPlan::Device& device : plan.devices)
         arguments.push_back(

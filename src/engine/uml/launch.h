@@ -22,6 +22,7 @@ struct LaunchPlan {
     std::string cgroup_note;
     uint32_t memory_mib = 0;
     uint32_t max_map_count = 0;  // vm.max_map_count of the host
+    bool single_processor = false;
     std::string user_mode;
     bool strict_jail = false;
 };

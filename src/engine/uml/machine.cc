@@ -38,6 +38,12 @@ MachineExit::Kind kind_of(const base::ExitStatus& status) {
     }
 }
 
+// That this process may run on.
+bool has_one_processor() {
+    cpu_set_t processors;
+    return ::sched_getaffinity(0, sizeof processors, &processors) == 0 && CPU_COUNT(&processors) == 1;
+}
+
 Result<uint32_t> max_map_count() {
     const std::string path = "/proc/sys/vm/max_map_count";
     const std::string text = TRY(base::read_file(path));
@@ -66,6 +72,7 @@ class UmlMachine final : public Machine {
         plan.cgroup_note = config.cgroup_note;
         plan.memory_mib = config.memory_mib;
         plan.max_map_count = TRY(max_map_count());
+        plan.single_processor = has_one_processor();
         plan.user_mode = config.user_mode;
         plan.strict_jail = config.strict_jail;
         std::vector<base::Fd> sockets;
