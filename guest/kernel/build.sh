@@ -4,7 +4,7 @@
 #   build.sh uml|x86_64
 #
 # The result is cached by the content of everything that makes it: source, configs, patches, compiler and
-# this script. Set BOXLITE_KERNEL_SOURCE to a linux-source tarball to build from that one.
+# the steps below. Set BOXLITE_KERNEL_SOURCE to a linux-source tarball to build from that one.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -87,6 +87,34 @@ check_config() {
     done
 }
 
+run_make() {
+    make -s -C "$work" ARCH=$arch KCFLAGS="$flags" KBUILD_BUILD_USER=boxlite KBUILD_BUILD_HOST=boxlite \
+        KBUILD_BUILD_TIMESTAMP=1970-01-01 "$@" > "$work/build.log" 2>&1 || { tail -n 30 "$work/build.log" >&2; die "make $* failed"; }
+}
+
+build_kernel() {
+    if [ -f "$out/$image" ]; then return; fi  # another process built it while this one waited
+    say "building $target from $(basename "$tarball")"
+    local started=$SECONDS patch
+    work=$(mktemp -d "$cache/build-XXXXXX")
+    trap 'rm -rf "$work"' EXIT
+    unpack "$tarball" "$work"
+    for patch in "${patches[@]}"; do patch -s -d "$work" -p1 < "$patch" >&2; done
+    cat "$here/common.config" "$here/$target.config" > "$work/wanted.config"
+    run_make KCONFIG_ALLCONFIG="$work/wanted.config" allnoconfig
+    check_config "$work" "$work/.config" < "$work/wanted.config"
+    run_make -j"$(nproc)" "$image"
+    mkdir -p "$out"
+    strip --strip-all -o "$out/$image.new" "$work/$image"
+    cp "$work/.config" "$out/config"
+    make -s -C "$work" ARCH=$arch kernelrelease > "$out/release" 2>/dev/null
+    mv "$out/$image.new" "$out/$image"
+    say "built in $((SECONDS - started)) s"
+}
+
+# One process at a time; in a shell of its own.
+locked() { (flock 9 && "$@") 9> "$cache/$1.lock"; }
+
 target=${1:-}
 # Static and below 2 GiB, the uml kernel does not need the large code model that its makefile asks for.
 case $target in
@@ -95,36 +123,13 @@ case $target in
     *) die "usage: build.sh uml|x86_64" ;;
 esac
 mkdir -p "$cache"
-exec 9> "$cache/kernel-build.lock"
-flock 9
 
-tarball=$(source_tarball)
+tarball=$(locked source_tarball)
 patches=("$here"/patches/*.patch)
 version=$(basename "$tarball") version=${version#linux-source-} version=${version%.tar.xz}
 at_least 6.16 "$version" && patches+=("$here"/patches/since-6.16/*.patch)
-key=$({ sha256sum < "$tarball"; cat "$here/common.config" "$here/$target.config" "${patches[@]}" "$here/build.sh"
-        gcc --version; } | sha256sum | cut -c1-20)
+key=$({ sha256sum < "$tarball"; cat "$here/common.config" "$here/$target.config" "${patches[@]}"
+        echo "$arch $flags"; declare -f unpack run_make build_kernel; gcc --version; } | sha256sum | cut -c1-20)
 out=$cache/kernels/$target-$key
-if [ ! -f "$out/$image" ]; then
-    say "building $target from $(basename "$tarball")"
-    started=$SECONDS
-    work=$(mktemp -d "$cache/build-XXXXXX")
-    trap 'rm -rf "$work"' EXIT
-    unpack "$tarball" "$work"
-    for patch in "${patches[@]}"; do patch -s -d "$work" -p1 < "$patch" >&2; done
-    cat "$here/common.config" "$here/$target.config" > "$work/wanted.config"
-    build() {
-        make -s -C "$work" ARCH=$arch KCFLAGS="$flags" KBUILD_BUILD_USER=boxlite KBUILD_BUILD_HOST=boxlite \
-            KBUILD_BUILD_TIMESTAMP=1970-01-01 "$@" > "$work/build.log" 2>&1 || { tail -n 30 "$work/build.log" >&2; die "make $* failed"; }
-    }
-    build KCONFIG_ALLCONFIG="$work/wanted.config" allnoconfig
-    check_config "$work" "$work/.config" < "$work/wanted.config"
-    build -j"$(nproc)" "$image"
-    mkdir -p "$out"
-    strip --strip-all -o "$out/$image.new" "$work/$image"
-    cp "$work/.config" "$out/config"
-    make -s -C "$work" ARCH=$arch kernelrelease > "$out/release" 2>/dev/null
-    mv "$out/$image.new" "$out/$image"
-    say "built in $((SECONDS - started)) s"
-fi
+[ -f "$out/$image" ] || locked build_kernel
 echo "$out/$image"

@@ -1,138 +1,24 @@
 #include "jail/jail.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
-#include <grp.h>
-#include <gtest/gtest.h>
-#include <linux/capability.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <functional>
-#include <map>
-#include <sstream>
 #include <thread>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/id.h"
 #include "jail/cgroup.h"
 #include "jail/confine.h"
-#include "jail/landlock.h"
+#include "jail/jail_testing.h"
 #include "jail/seccomp.h"
 
 namespace boxlite::jail {
 namespace {
-
-constexpr uid_t kUser = 48211;  // of nobody
-
-template <typename T>
-T must(Result<T> result) {
-    if (!result.ok()) ADD_FAILURE() << result.error().message;
-    return std::move(result).value();
-}
-
-void must(const Result<void>& result) {
-    if (!result.ok()) ADD_FAILURE() << result.error().message;
-}
-
-// Runs `body` in a process of its own, which returns text, as its exit does not end the tests.
-std::string in_child(const std::function<std::string()>& body) {
-    auto pipe = must(base::make_pipe());
-    const pid_t child = ::fork();
-    if (child == 0) {
-        const std::string text = body();
-        (void)base::write_all(pipe.second.get(), base::as_bytes(text));
-        ::_exit(0);
-    }
-    pipe.second.reset();
-    std::string text;
-    char buffer[4096];
-    for (ssize_t n; (n = ::read(pipe.first.get(), buffer, sizeof buffer)) > 0;)
-        text.append(buffer, static_cast<size_t>(n));
-    int status = 0;
-    EXPECT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
-    return text;
-}
-
-void become_user() {
-    if (::setgroups(0, nullptr) < 0 || ::setresgid(kUser, kUser, kUser) < 0 ||
-        ::setresuid(kUser, kUser, kUser) < 0)
-        ::_exit(3);
-    ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // as after a login: /proc/self is the user's
-}
-
-// As on a host where users may not make user namespaces.
-void forbid_user_namespaces() {
-    const std::string map = fmt::format("{0} {0} 1", kUser);
-    const auto write = [](const char* path, std::string_view text) {
-        const auto fd = base::open_file(path, O_WRONLY);
-        if (!fd.ok() || !base::write_all(fd->get(), base::as_bytes(text)).ok()) ::_exit(4);
-    };
-    if (::unshare(CLONE_NEWUSER) < 0) ::_exit(5);
-    write("/proc/self/setgroups", "deny");
-    write("/proc/self/uid_map", map);
-    write("/proc/self/gid_map", map);
-    write("/proc/sys/user/max_user_namespaces", "0");
-    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-    const __user_cap_data_struct none[2] = {};
-    if (::syscall(SYS_capset, &header, none) < 0) ::_exit(6);
-}
-
-enum class Caller { kRoot, kUser, kUserWithoutNamespaces };
-
-void become(Caller caller) {
-    if (caller != Caller::kRoot) become_user();
-    if (caller == Caller::kUserWithoutNamespaces) forbid_user_namespaces();
-}
-
-// The report and the probe's lines.
-struct Probed {
-    std::map<std::string, std::string> lines;  // last value of each
-    std::vector<std::string> fds;
-    std::string all;
-    std::string operator[](const std::string& what) const {
-        const auto found = lines.find(what);
-        return found == lines.end() ? "(none)" : found->second;
-    }
-    bool applied(const std::string& what) const {
-        return all.find("applied: " + what + "\n") != std::string::npos;
-    }
-    bool missing(const std::string& what) const {
-        return all.find("missing: " + what + ":") != std::string::npos;
-    }
-};
-
-Probed parse(const std::string& text) {
-    Probed probed{{}, {}, text};
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) {
-        const size_t space = line.find(' ');
-        if (space == std::string::npos) continue;
-        if (line.starts_with("fd ")) probed.fds.push_back(line.substr(3));
-        probed.lines[line.substr(0, space)] = line.substr(space + 1);
-    }
-    return probed;
-}
-
-std::string to_text(const JailReport& report) {
-    std::string text;
-    for (const std::string& what : report.applied) text += "applied: " + what + "\n";
-    for (const JailReport::Missing& missing : report.missing)
-        text += "missing: " + missing.what + ": " + missing.why + "\n";
-    return text;
-}
 
 class JailTest : public ::testing::Test {
   protected:
@@ -496,122 +382,6 @@ TEST(BoxUidTest, IsStableAndInItsRange) {
         EXPECT_GE(box_uid(id), 0x70000000u);
         EXPECT_LE(box_uid(id), 0x70ffffffu);
     }
-}
-
-class ConfineTest : public ::testing::Test {
-  protected:
-    void SetUp() override {
-        for (const char* name : {"box", "bases", "other"}) must(base::make_directories(at(name)));
-        for (const char* name : {"bases/base", "other/secret", "box/disk"}) {
-            must(base::write_file_atomically(at(name), base::as_bytes("x")));
-            EXPECT_EQ(::chmod(at(name).c_str(), 0666), 0);
-        }
-        EXPECT_EQ(::symlink("../other/secret", at("box/link").c_str()), 0);
-        for (const char* name : {"", "box", "bases", "other"}) EXPECT_EQ(::chmod(at(name).c_str(), 0777), 0);
-    }
-    std::string at(const std::string& name) const {
-        return name.empty() ? dir_.path() : dir_.path() + "/" + name;
-    }
-    ShimConfinement confinement() const { return {.read_write = {at("box")}, .read_only = {at("bases")}}; }
-
-    static std::string outcome(const char* what, long result) {
-        return fmt::format("{} {}\n", what, result < 0 ? errno : 0);
-    }
-    // Runs in a process of its own.
-    std::string attempts() const {
-        std::string out;
-        const auto open = [&](const char* what, const char* name, int flags) {
-            const int fd = ::open(at(name).c_str(), flags | O_CLOEXEC, 0600);
-            out += outcome(what, fd);
-            if (fd >= 0) ::close(fd);
-        };
-        open("write-box", "box/disk", O_RDWR);
-        open("create-in-box", "box/new", O_RDWR | O_CREAT | O_EXCL);
-        open("read-base", "bases/base", O_RDONLY);
-        open("write-base", "bases/base", O_RDWR);
-        open("create-base", "bases/new", O_RDWR | O_CREAT);
-        open("read-other", "other/secret", O_RDONLY);
-        open("read-through-link", "box/link", O_RDONLY);
-        out += outcome("link-out", ::link(at("box/disk").c_str(), at("other/disk").c_str()));
-        out += outcome("read-passwd", ::open("/etc/passwd", O_RDONLY));
-        out += outcome("rename-in-box", ::rename(at("box/new").c_str(), at("box/renamed").c_str()));
-        out += outcome("unix-socket", ::socket(AF_UNIX, SOCK_STREAM, 0));
-        out += outcome("inet-socket", ::socket(AF_INET, SOCK_STREAM, 0));
-        out += outcome("inet6-socket", ::socket(AF_INET6, SOCK_DGRAM, 0));
-        out += outcome("netlink-socket", ::socket(AF_NETLINK, SOCK_RAW, 0));
-        out += outcome("vsock-socket", ::socket(AF_VSOCK, SOCK_STREAM, 0));
-        out += outcome("signal-by-pid", ::kill(::getppid(), 0));
-        out += outcome("signal-self", ::raise(SIGCHLD) == 0 ? 0 : -1);
-        const pid_t child = ::fork();
-        if (child == 0) ::_exit(0);
-        out += outcome("fork", child);
-        char* const argv[] = {nullptr};
-        out += outcome("execve", ::execve("/bin/true", argv, argv));
-        out += outcome("ptrace", ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr));
-        std::thread thread([&] { out += outcome("thread-file", ::open("/etc/passwd", O_RDONLY)); });
-        thread.join();
-        out += outcome("thread", 0);
-        out += outcome("dumpable", ::prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0 ? 0 : -1);
-        return out;
-    }
-
-    base::TempDir dir_ = must(base::TempDir::make());
-};
-
-TEST_F(ConfineTest, TheSupervisorReachesItsFoldersAndUnixSockets) {
-    for (const bool root : {true, false}) {
-        ::unlink(at("box/renamed").c_str());
-        const Probed probed = parse(in_child([&] {
-            if (!root) become_user();
-            auto report = confine_shim(confinement());
-            return report.ok() ? to_text(*report) + attempts() : "error " + report.error().message;
-        }));
-        for (const char* what : {"write-box", "create-in-box", "read-base", "rename-in-box", "unix-socket",
-                                 "thread", "dumpable", "signal-self"})
-            EXPECT_EQ(probed[what], "0") << what << "\n" << probed.all;
-        for (const char* what : {"inet-socket", "inet6-socket", "netlink-socket", "vsock-socket",
-                                 "signal-by-pid", "fork", "execve", "ptrace"})
-            EXPECT_EQ(probed[what], std::to_string(EPERM)) << what;
-        EXPECT_TRUE(probed.applied("seccomp")) << probed.all;
-        if (landlock_version() == 0) {
-            EXPECT_TRUE(probed.missing("Landlock"));
-            continue;
-        }
-        EXPECT_TRUE(probed.applied("Landlock"));
-        for (const char* what :
-             {"write-base", "create-base", "read-other", "read-through-link", "read-passwd", "thread-file"})
-            EXPECT_EQ(probed[what], std::to_string(EACCES)) << what;
-        EXPECT_NE(probed["link-out"], "0");
-    }
-}
-
-TEST_F(ConfineTest, ThreadsThatRunAlreadyAreTold) {
-    const std::string text = in_child([&] {
-        auto gate = must(base::make_pipe());
-        std::thread other([&] {
-            char byte;
-            (void)!::read(gate.first.get(), &byte, 1);
-        });
-        auto report = confine_shim(confinement());
-        const std::string inet = outcome("inet", ::socket(AF_INET, SOCK_STREAM, 0));
-        gate.second.reset();
-        other.join();
-        return (report.ok() ? to_text(*report) : "error " + report.error().message) + inet;
-    });
-    EXPECT_NE(text.find("missing: Landlock: 1 threads"), std::string::npos) << text;
-    EXPECT_NE(text.find("inet 1\n"), std::string::npos) << text;
-}
-
-TEST_F(ConfineTest, AMissingFolderChangesNothing) {
-    const std::string text = in_child([&] {
-        ShimConfinement bad = confinement();
-        bad.read_only.push_back(at("nothing"));
-        auto report = confine_shim(bad);
-        return (report.ok() ? "" : report.error().message) +
-               outcome(" inet", ::socket(AF_INET, SOCK_STREAM, 0));
-    });
-    EXPECT_NE(text.find("nothing"), std::string::npos);
-    EXPECT_NE(text.find("inet 0"), std::string::npos) << text;
 }
 
 }  // namespace

@@ -40,8 +40,12 @@ void ExecutionImpl::start_reading_at(uint64_t offset) {
     for (LogCursor& cursor : cursors_) cursor.offset = offset;
 }
 
-Result<void> ExecutionImpl::connect(Lane& lane) {
-    lane.client.emplace(TRY(runtime::connect_client(box_->folder)));
+Result<void> ExecutionImpl::read_over(rpc::Client client) {
+    return use(output_[static_cast<size_t>(Stream::kStdout)], std::move(client));
+}
+
+Result<void> ExecutionImpl::use(Lane& lane, rpc::Client client) {
+    lane.client.emplace(std::move(client));
     base::Fd socket(::fcntl(lane.client->fd(), F_DUPFD_CLOEXEC, 0));
     if (!socket.valid())
         return base::errno_error(ErrorCode::kPortal, "connect to box '{}'", box_->config.name);
@@ -53,7 +57,8 @@ Result<void> ExecutionImpl::connect(Lane& lane) {
 template <typename Response>
 Result<Response> ExecutionImpl::call(Lane& lane, std::string_view method,
                                      const google::protobuf::MessageLite& request) {
-    if (!lane.client || !lane.client->connected()) TRY(connect(lane));
+    if (!lane.client || !lane.client->connected())
+        TRY(use(lane, TRY(runtime::connect_client(box_->folder))));
     // After the socket is known: either disconnect() sees it or this sees disconnect().
     if (disconnected_ && &lane != &control_)
         return base::make_error(ErrorCode::kStopped, "the execution was disconnected");
@@ -236,7 +241,9 @@ Result<Execution> start_execution(std::shared_ptr<const BoxImpl> box, const Comm
     request.set_id(base::random_id(16));
     *request.mutable_process() = exec_process(box->config, command);
     TRY(connection.client.call<v1::StartResponse>(kExecutionService, "Start", request));
-    return Execution(std::make_shared<ExecutionImpl>(std::move(box), request.id()));
+    auto execution = std::make_shared<ExecutionImpl>(std::move(box), request.id());
+    TRY(execution->read_over(std::move(connection.client)));
+    return Execution(std::move(execution));
 }
 
 // Where the main process's output ends now.

@@ -24,6 +24,8 @@ class ExecutionImpl {
 
     const std::string& id() const { return id_; }
 
+    // Takes over a connection that nothing else uses; without it one is made when it is needed.
+    Result<void> read_over(rpc::Client client);
     // Only for the main process: where in its output reading starts.
     void start_reading_at(uint64_t offset);
     // Only for a main process that is about to start: from now on its supervisor waits for this reader.
@@ -53,7 +55,7 @@ class ExecutionImpl {
     };
 
     bool is_main() const { return id_ == runtime::kMainExecution; }
-    Result<void> connect(Lane& lane);
+    Result<void> use(Lane& lane, rpc::Client client);
     template <typename Response>
     Result<Response> call(Lane& lane, std::string_view method, const google::protobuf::MessageLite& request);
     Result<std::string> read_exec(Lane& lane, Stream stream, size_t max_bytes);

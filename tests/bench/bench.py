@@ -162,7 +162,9 @@ def idle(report):
     try:
         assert home.run("run", "-d", "--name", "box", "base", "sleep", "100000").code == 0
         shim = home.inspect("box")["State"]["Pid"]
-        time.sleep(12)  # the guest writes what its boot changed some seconds later: that is its own wish
+        # The guest writes what its boot changed some time later: that is its own wish, and may be over now.
+        assert home.run("exec", "box", "sync").code == 0
+        time.sleep(12)
 
         def switches():
             total = 0

@@ -6,7 +6,7 @@ namespace boxlite::engine::uml {
 
 namespace {
 
-// Numbers in the kernel process: 0 is /dev/null, 1 and 2 the console.
+// Numbers in the kernel process: 0, 1 and 2 are the console.
 constexpr int kInitramfsFd = 3;
 constexpr int kFirstDeviceFd = 4;
 
@@ -62,7 +62,12 @@ Result<jail::JailedProcess> launch(const LaunchPlan& plan) {
     // difference. The kernel finds the top of its address space by its environment strings, and glibc moves
     // the tunables elsewhere: there must be another one.
     program.env = {"GLIBC_TUNABLES=glibc.pthread.rseq=0", "HOME=/"};
-    program.fds = {{plan.console.get(), 1}, {plan.console.get(), 2}, {plan.initramfs.get(), kInitramfsFd}};
+    // What the console reads from: never ready, and unlike /dev/null something that can be waited for.
+    const base::Fd silence = TRY(base::make_eventfd());
+    program.fds = {{silence.get(), 0},
+                   {plan.console.get(), 1},
+                   {plan.console.get(), 2},
+                   {plan.initramfs.get(), kInitramfsFd}};
     int fd = kFirstDeviceFd;
     for (const LaunchPlan::Device& device : plan.devices) program.fds.emplace_back(device.socket.get(), fd++);
 

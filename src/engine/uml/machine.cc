@@ -1,6 +1,7 @@
 // The `uml` engine: the Linux kernel as a jailed process of its own. Its devices are at the other end of
 // one vhost-user socket each, handed over as inherited descriptors, so the process opens nothing.
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
