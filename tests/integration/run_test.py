@@ -6,7 +6,7 @@ import subprocess
 import unittest
 
 import boxtest
-from boxtest import BOXLITE, BoxTest
+from boxtest import BOXLITE, BoxTest, children, wait_until
 
 
 class RunAsRoot(BoxTest):
@@ -64,6 +64,30 @@ class RunAsRoot(BoxTest):
 
 class RunAsUser(boxtest.AsUser, RunAsRoot):
     """The same, as a user who may do nothing on the host."""
+
+
+class Processes(BoxTest):
+    """Guest processes are processes of the host on the uml engine."""
+
+    def machine(self):
+        return children(self.home.inspect("box")["State"]["Pid"])[0]
+
+    def test_ended_programs_leave_few_processes_on_the_host(self):
+        self.check("run", "-d", "--name", "box", "base", "sleep", "3600")
+        before = len(children(self.machine()))
+        script = "for i in $(seq 40); do sleep 1 & done; ls /proc/*/stat | wc -l; wait; for i in $(seq 40); do sh -c 'echo $0' $i; done"
+        lines = self.output("exec", "box", "sh", "-c", script).split()
+        self.assertGreater(int(lines[0]), 40)
+        self.assertEqual(lines[1:], [str(n) for n in range(1, 41)])
+        wait_until(lambda: len(children(self.machine())) <= before + 4, "only spare processes stay")
+
+    def test_a_single_processor_will_do(self):
+        process = self.home.popen("run", "-d", "--name", "box", "base", "sleep", "3600", stdout=subprocess.DEVNULL,
+                                  preexec_fn=lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}))
+        self.assertEqual(process.wait(60), 0)
+        with open(f"/proc/{self.machine()}/cmdline", "rb") as cmdline:
+            self.assertIn(b"spin=off", cmdline.read().split(b"\0"))
+        self.assertEqual(self.output("exec", "box", "sh", "-c", "for i in 1 2 3; do sh -c 'echo $0' $i; done"), "1\n2\n3\n")
 
 
 class Streams(BoxTest):
