@@ -100,7 +100,7 @@ build_kernel() {
     trap 'rm -rf "$work"' EXIT
     unpack "$tarball" "$work"
     for patch in "${patches[@]}"; do patch -s -d "$work" -p1 < "$patch" >&2; done
-    cat "$here/common.config" "$here/$target.config" > "$work/wanted.config"
+    cat "${configs[@]}" > "$work/wanted.config"
     run_make KCONFIG_ALLCONFIG="$work/wanted.config" allnoconfig
     check_config "$work" "$work/.config" < "$work/wanted.config"
     run_make -j"$(nproc)" "$image"
@@ -125,10 +125,14 @@ esac
 mkdir -p "$cache"
 
 tarball=$(locked source_tarball)
+configs=("$here/common.config" "$here/$target.config")
 patches=("$here"/patches/*.patch)
 version=$(basename "$tarball") version=${version#linux-source-} version=${version%.tar.xz}
-at_least 6.16 "$version" && patches+=("$here"/patches/since-6.16/*.patch)
-key=$({ sha256sum < "$tarball"; cat "$here/common.config" "$here/$target.config" "${patches[@]}"
+if at_least 6.16 "$version"; then
+    configs+=("$here/since-6.16.config")
+    patches+=("$here"/patches/since-6.16/*.patch)
+fi
+key=$({ sha256sum < "$tarball"; cat "${configs[@]}" "${patches[@]}"
         echo "$arch $flags"; declare -f unpack run_make build_kernel; gcc --version; } | sha256sum | cut -c1-20)
 out=$cache/kernels/$target-$key
 [ -f "$out/$image" ] || locked build_kernel

@@ -87,12 +87,14 @@ Result<void> BlobWriter::compare() {
 }
 
 Result<void> BlobWriter::verify() {
-    auto verified = compare();
-    if (!verified.ok()) discard();
-    return verified;
+    auto compared = compare();
+    verified_ = compared.ok();
+    if (!verified_) discard();
+    return compared;
 }
 
 Result<void> BlobWriter::commit() {
+    if (!verified_) TRY(verify());
     return move_into_place(fd_.get(), partial_path_, final_path_);
 }
 

@@ -67,7 +67,7 @@ class BlobWriter {
     void discard();
     // Size and digest, once all is written. On a mismatch the bytes are dropped and the error is kImage.
     Result<void> verify();
-    // Makes the verified content durable and moves it into place.
+    // Verifies if that has not been done, makes the content durable and moves it into place.
     Result<void> commit();
 
   private:
@@ -88,6 +88,7 @@ class BlobWriter {
     std::string final_path_;
     uint64_t offset_ = 0;
     base::WriteBehind write_behind_;
+    bool verified_ = false;
 };
 
 // Neither present nor a writer: another writer is at work, ask again a little later.
