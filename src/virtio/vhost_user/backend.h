@@ -50,7 +50,7 @@ class Backend final : public DeviceHost {
     Result<void> update(Ring& ring, size_t index);
     Result<void> reply(uint32_t request, const void* payload, uint32_t size);
     void kicked(size_t index);
-    void report_broken(size_t index);
+    void break_ring(size_t index, const std::string& reason);
     void shut(const std::string& reason);
 
     Device& device_;
