@@ -39,7 +39,7 @@ Buffer Ram::writable(uint32_t length) {
 
 base::Bytes Ram::read(uint64_t address, size_t length) const {
     base::Bytes bytes(length);
-    require(memory_->read(address, bytes));
+    require(length == 0 || memory_->read(address, bytes));
     return bytes;
 }
 
@@ -65,7 +65,7 @@ void DriverQueue::describe(uint64_t table, uint16_t index, const Buffer& buffer,
 }
 
 void DriverQueue::offer(uint16_t head) {
-    ram_.put<uint16_t>(addresses_.available + 4 + 2 * (available_ % addresses_.size), head);
+    ram_.put<uint16_t>(addresses_.available + 4 + 2 * slot(available_), head);
     set_available_index(++available_);
 }
 
@@ -107,8 +107,7 @@ uint16_t DriverQueue::post(const std::vector<Buffer>& buffers, bool indirect) {
 
 std::optional<DriverQueue::Used> DriverQueue::take_used() {
     if (ram_.get<uint16_t>(addresses_.used + 2) == used_) return std::nullopt;
-    const uint64_t element =
-        addresses_.used + 4 + 8 * uint64_t{static_cast<uint16_t>(used_ % addresses_.size)};
+    const uint64_t element = addresses_.used + 4 + 8 * slot(used_);
     ++used_;
     const Used used{ram_.get<uint32_t>(element), ram_.get<uint32_t>(element + 4)};
     if (auto chain = chains_.extract(static_cast<uint16_t>(used.head)))

@@ -76,6 +76,7 @@ class DriverQueue {
     void set_available_index(uint16_t index) const;
 
   private:
+    uint64_t slot(uint16_t index) const { return index % addresses_.size; }
     uint16_t fill(uint64_t table, const std::vector<Buffer>& buffers, const std::vector<uint16_t>& indices);
 
     Ram& ram_;

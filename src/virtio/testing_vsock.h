@@ -64,11 +64,13 @@ class VsockGuest {
         host_.kick(kReceive);
     }
 
+    size_t offered() const { return buffers_.size(); }
+
     // What has arrived. Its buffers are used up.
     std::vector<VsockPacket> receive() {
         std::vector<VsockPacket> packets;
         while (const auto used = host_.driver(kReceive).take_used()) {
-            const Buffer& buffer = buffers_.at(static_cast<uint16_t>(used->head));
+            const Buffer buffer = buffers_.extract(static_cast<uint16_t>(used->head)).mapped();
             VsockPacket packet{};
             if (used->written >= sizeof packet.header) {
                 packet.header = host_.ram().get<VsockHeader>(buffer.address);

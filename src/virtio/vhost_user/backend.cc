@@ -253,8 +253,10 @@ void Backend::kicked(size_t index) {
 
 void Backend::break_ring(size_t index, const std::string& reason) {
     Ring& ring = rings_[index];
-    base::log_warn("the guest broke a virtqueue; it is stopped",
-                   {{"device", device_.name()}, {"queue", std::to_string(index)}, {"reason", reason}});
+    // A guest that breaks it again and again must not fill the log.
+    if (!std::exchange(ring.reported, true))
+        base::log_warn("the guest broke a virtqueue; it is stopped",
+                       {{"device", device_.name()}, {"queue", std::to_string(index)}, {"reason", reason}});
     loop_.unwatch(ring.kick.get());
     ring.kick.reset();
     ring.enabled = false;

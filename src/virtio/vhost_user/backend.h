@@ -36,6 +36,7 @@ class Backend final : public DeviceHost {
         Queue queue;
         QueueAddresses addresses;
         bool enabled = false;
+        bool reported = false;  // that the guest broke it
         base::Fd kick;
         base::Fd call;
     };

@@ -29,10 +29,10 @@ struct Attempt {
         EXPECT_FALSE(driver.closed);
     }
     void set_regions(const std::vector<MemoryRegion>& regions, uint32_t count, const std::vector<int>& fds) {
-        base::Bytes payload(kMemoryTableHeader + regions.size() * sizeof(MemoryRegion));
+        base::Bytes payload(kMemoryTableHeader);
         base::store_le(payload.data(), count);
-        std::memcpy(payload.data() + kMemoryTableHeader, regions.data(),
-                    regions.size() * sizeof(MemoryRegion));
+        const auto* table = reinterpret_cast<const uint8_t*>(regions.data());
+        payload.insert(payload.end(), table, table + regions.size() * sizeof(MemoryRegion));
         driver.send(kSetMemTable, payload, fds, static_cast<uint32_t>(payload.size()));
     }
     void set_regions(const std::vector<MemoryRegion>& regions) {

@@ -115,6 +115,22 @@ TEST_F(BackendTest, ABrokenQueueLeavesTheOthersAlone) {
     EXPECT_FALSE(driver.closed);
 }
 
+TEST_F(BackendTest, AGuestThatBreaksAQueueAgainAndAgainIsReportedOnce) {
+    start();
+    ::testing::internal::CaptureStderr();
+    for (int i = 0; i < 3; ++i) {
+        queues[0].set_available_index(100);
+        driver.signal(0);
+        queues[0].set_available_index(0);
+        driver.set_up(0, queues[0].addresses());
+        driver.enable(0);
+    }
+    const std::string log = ::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(log.find("broke a virtqueue"), log.rfind("broke a virtqueue"));
+    EXPECT_NE(log.find("broke a virtqueue"), std::string::npos);
+    EXPECT_TRUE(answers(0));
+}
+
 TEST_F(BackendTest, AFullOrClosedCallDescriptorDoesNotStopTheDevice) {
     start();
     base::FdPair pipe = base::make_pipe(O_NONBLOCK).value();
