@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -52,7 +53,7 @@ class Output {
         bytes_ += bytes;
         return *this;
     }
-    std::string take() { return std::move(bytes_); }
+    std::string take() { return std::exchange(bytes_, {}); }
 
   private:
     std::string bytes_;
