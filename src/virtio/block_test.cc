@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "virtio/disk_testing.h"
 #include "virtio/testing.h"
-#include "virtio/testing_disk.h"
 
 namespace boxlite::virtio {
 namespace {

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "virtio/testing_vsock.h"
+#include "virtio/vsock_testing.h"
 
 namespace boxlite::virtio {
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "tests/fuzz/chains.h"
-#include "virtio/testing_disk.h"
+#include "virtio/disk_testing.h"
 
 namespace {
 

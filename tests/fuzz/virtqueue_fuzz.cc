@@ -13,6 +13,7 @@ using virtio::testing::kRamSize;
 
 constexpr uint16_t kEntries = 16;
 constexpr size_t kMaxMemory = 16 << 10;
+constexpr size_t kMaxTaken = size_t{4} * kEntries;
 constexpr virtio::QueueAddresses kRings{kEntries, kRamBase, kRamBase + 0x100, kRamBase + 0x200, 0};
 constexpr uint64_t kIndirectTable = kRamBase + 0x400, kData = kRamBase + 0x1000;
 
@@ -41,7 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     size_t taken = 0;
     queue.disable_kicks();
     // The device may write to the rings: then requests never end.
-    while (taken < 4 * kEntries) {
+    while (taken < kMaxTaken) {
         const auto used_before = ram.get<uint16_t>(kRings.used + 2);
         const auto chain = queue.pop();
         if (!chain) break;

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "tests/fuzz/fuzz.h"
-#include "virtio/testing_vsock.h"
+#include "virtio/vsock_testing.h"
 
 namespace {
 
