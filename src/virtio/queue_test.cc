@@ -150,7 +150,7 @@ TEST(Queue, EventIndexSuppressesInterrupts) {
     };
     EXPECT_TRUE(push_one());  // the first is always told
     const uint16_t wanted = 3;
-    ASSERT_TRUE(d.memory()->write_value(d.kAvailable + 4 + 2 * kEntries, wanted));
+    ASSERT_TRUE(d.memory()->write_value(d.kAvailable + 4 + 2 * uint64_t{kEntries}, wanted));
     EXPECT_FALSE(push_one());
     EXPECT_FALSE(push_one());
     EXPECT_TRUE(push_one());
