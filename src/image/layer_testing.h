@@ -30,7 +30,7 @@ class TarBuilder {
     TarBuilder& file(std::string_view path, std::string_view content, const EntryOptions& options = {}) {
         return add('0', path, "", content, options);
     }
-    TarBuilder& directory(std::string_view path, EntryOptions options = {.mode = 0755}) {
+    TarBuilder& directory(std::string_view path, const EntryOptions& options = {.mode = 0755}) {
         return add('5', path, "", "", options);
     }
     TarBuilder& symlink(std::string_view path, std::string_view target) { return add('2', path, target, ""); }

@@ -13,10 +13,3 @@ add_executable(rootfs_debian_test rootfs_debian_test.cc)
 target_link_libraries(rootfs_debian_test PRIVATE boxlite_layers_testing GTest::gtest GTest::gtest_main)
 add_test(NAME rootfs_debian COMMAND rootfs_debian_test)
 set_tests_properties(rootfs_debian PROPERTIES LABELS integration TIMEOUT 600)
-
-# cmake -DBOXLITE_FUZZ=ON with clang++; layer_fuzz -max_total_time=60 CORPUS_FOLDER
-if(BOXLITE_FUZZ)
-  add_executable(layer_fuzz ${CMAKE_SOURCE_DIR}/tests/fuzz/layer_fuzz.cc)
-  target_link_libraries(layer_fuzz PRIVATE boxlite_layers_testing)
-  target_link_options(layer_fuzz PRIVATE -fsanitize=fuzzer)
-endif()

@@ -7,6 +7,8 @@ namespace boxlite::virtio {
 namespace {
 constexpr size_t kTransmit = 1;
 constexpr size_t kPiece = 4096;
+// A chain may name the same memory again and again: what one request can print must not keep the loop busy.
+constexpr uint64_t kMaxPerRequest = 1 << 20;
 }  // namespace
 
 void Console::process(size_t index) {
@@ -15,7 +17,7 @@ void Console::process(size_t index) {
     do {
         queue.disable_kicks();
         while (auto chain = queue.pop()) {
-            const uint64_t bytes = chain->readable_bytes();
+            const uint64_t bytes = std::min(chain->readable_bytes(), kMaxPerRequest);
             for (uint64_t offset = 0; offset < bytes; offset += kPiece) {
                 uint8_t buffer[kPiece];
                 const auto piece = std::span(buffer).first(std::min<uint64_t>(kPiece, bytes - offset));

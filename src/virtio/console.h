@@ -1,5 +1,5 @@
-// Console device (virtio 1.2, 5.3) with one port: what the guest prints goes to a sink. Input is not
-// offered: nobody types at a box's kernel.
+// Console device (virtio 1.2, 5.3) with one port: what the guest prints goes to a sink, of one request at
+// most 1 MiB. Input is not offered: nobody types at a box's kernel.
 #pragma once
 
 #include <functional>

@@ -80,6 +80,7 @@ void Vsock::handle(const Header& header, const Chain& chain) {
             break;
         case kOpCreditRequest:
             queue_control(key, kOpCreditUpdate);
+            update_events(key, connection);
             break;
         case kOpCreditUpdate:
             update_events(key, connection);
@@ -140,19 +141,9 @@ void Vsock::handle_payload(const Header& header, const Chain& chain, Key key, Co
 }
 
 void Vsock::handle_shutdown(const Header& header, Key key, Connection& connection) {
-    if ((header.flags & (kShutdownReceive | kShutdownSend)) == (kShutdownReceive | kShutdownSend)) {
-        connection.guest_eof = true;
-        flush_pending(key, connection);
-        queue_control(key, kOpReset);  // virtio 1.2, 5.10.6.5: a clean disconnect is answered by a reset
-        return close(key);
-    }
-    if (header.flags & kShutdownSend) {
-        connection.guest_eof = true;
-        flush_pending(key, connection);
-    } else if (header.flags & kShutdownReceive) {
-        connection.local_eof = true;
-        update_events(key, connection);
-    }
+    if (header.flags & kShutdownReceive) connection.local_eof = true;
+    if (header.flags & kShutdownSend) connection.guest_eof = true;
+    flush_pending(key, connection);
 }
 
 // Gives the socket what it takes. At most one call per packet, so that a slow reader costs no copies.
@@ -172,7 +163,13 @@ void Vsock::flush_pending(Key key, Connection& connection) {
     connection.pending.erase(connection.pending.begin(),
                              connection.pending.begin() + static_cast<ptrdiff_t>(taken));
     connection.forwarded += static_cast<uint32_t>(taken);
-    if (connection.guest_eof && connection.pending.empty()) ::shutdown(connection.socket.get(), SHUT_WR);
+    if (connection.guest_eof && connection.pending.empty()) {
+        if (connection.local_eof) {  // virtio 1.2, 5.10.6.5: a clean disconnect is answered by a reset
+            queue_control(key, kOpReset);
+            return close(key);
+        }
+        ::shutdown(connection.socket.get(), SHUT_WR);
+    }
     grant_credit(key, connection);
     update_events(key, connection);
 }
@@ -209,7 +206,7 @@ void Vsock::socket_ready(Key key, uint32_t events) {
     Connection& connection = it->second;
     if (events & EPOLLOUT) {
         flush_pending(key, connection);
-        if (!connections_.contains(key)) return;
+        if (!connections_.contains(key)) return flush_receive();
     }
     if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) && connection.reading) {
         ready_.push_back(key);
@@ -222,6 +219,9 @@ void Vsock::socket_ready(Key key, uint32_t events) {
         // What the peer left behind waits in the socket until the guest has credit for it.
         host_->loop().unwatch(connection.socket.get());
         connection.hung_up = true;
+    } else if (events & EPOLLIN) {
+        // It waits for a receive buffer already, and epoll would repeat itself until there is one.
+        update_events(key, connection);
     }
     flush_receive();
 }
@@ -296,6 +296,10 @@ bool Vsock::send_data(Key key, Connection& connection) {
     if (!chain) return false;
     const auto parts = segments_for_io(queue.memory(), chain->writable, sizeof(Header),
                                        std::min<uint64_t>(allowed, kMaxPayload));
+    if (parts.empty()) {  // a buffer without room for data, which would look like the end of the socket
+        queue.push(chain->head, 0);
+        return true;
+    }
     ssize_t n;
     do
         n = ::readv(connection.socket.get(), parts.data(),

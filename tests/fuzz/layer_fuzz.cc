@@ -11,6 +11,7 @@
 #include "image/layer_apply.h"
 #include "image/layer_stream.h"
 #include "image/layer_testing.h"
+#include "tests/fuzz/fuzz.h"
 
 namespace {
 
@@ -27,11 +28,12 @@ void fix_checksums(std::string& archive) {
     }
 }
 
-// Input is cut into layers at each "NEXT LAYER".
+constexpr std::string_view kCut = "NEXT LAYER";
+
+// Input is cut into layers at each kCut.
 Result<uint64_t> build(int fd, std::string_view input) {
     auto writer = TRY(disk::Ext4Writer::create(fd, {.size = uint64_t{16} << 20}));
     image::ImageRoot root(*writer, 1);
-    constexpr std::string_view kCut = "NEXT LAYER";
     for (;;) {
         const size_t cut = input.find(kCut);
         std::string layer(input.substr(0, cut));
@@ -56,4 +58,24 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto tree = disk::read_image_tree(fmt::format("/proc/self/fd/{}", fd.get()));
     if (!tree.ok() || tree->size() < *inodes) std::abort();
     return 0;
+}
+
+std::vector<std::string> boxlite::fuzz::seeds() {
+    using namespace image::testing;
+    const std::string first =
+        TarBuilder()
+            .directory("etc/")
+            .file("etc/passwd", "root:x:0:0::/:/bin/sh\n")
+            .symlink("etc/link", "../etc/passwd")
+            .hard_link("etc/hard", "etc/passwd")
+            .add('3', "null", "", "", {.mode = 0666, .major = 1, .minor = 3})
+            .file(std::string(150, 'n'), std::string(3000, 'c'), {.uid = 1000, .gid = 7})
+            .file("capable", "x",
+                  {.pax = {{"SCHILY.xattr.security.capability", std::string(20, '\1')},
+                           {"mtime", "1234567890.5"}}})
+            .finish();
+    const std::string second =
+        TarBuilder().file("etc/.wh.passwd", "").file("etc/.wh..wh..opq", "").file("etc/new", "new").finish();
+    const std::string cut(kCut);
+    return {first, first + cut + second, gzip(first), zstd(first) + cut + gzip(second)};
 }

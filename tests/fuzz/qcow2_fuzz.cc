@@ -1,8 +1,10 @@
 // Any bytes as a qcow2 image: opening, reading and changing it neither crashes nor reads outside memory.
+#include <cstdlib>
 #include <cstring>
 
 #include "base/file.h"
 #include "disk/qcow2.h"
+#include "tests/fuzz/fuzz.h"
 
 namespace {
 
@@ -72,4 +74,24 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         (void)image.close();
     }
     return 0;
+}
+
+std::vector<std::string> boxlite::fuzz::seeds() {
+    const auto folder = base::TempDir::make().value();
+    std::vector<std::string> all;
+    for (const unsigned cluster_bits : {9u, 12u}) {
+        const std::string path = fmt::format("{}/{}", folder.path(), cluster_bits);
+        if (!disk::Qcow2::create(path, {.virtual_size = 1 << 20, .cluster_bits = cluster_bits}).ok())
+            std::abort();
+        all.push_back(base::read_file(path).value());
+        {
+            const auto image = disk::Qcow2::open(path, {}).value();
+            const base::Bytes content(5000, 0x5a);
+            for (const uint64_t offset : {uint64_t{0}, uint64_t{300000}})
+                if (!image->write(offset, content).ok()) std::abort();
+            if (!image->write_zeroes(4096, 4096).ok() || !image->close().ok()) std::abort();
+        }
+        all.push_back(base::read_file(path).value());
+    }
+    return all;
 }

@@ -7,6 +7,7 @@
 #include "rpc/box.lite.h"
 #include "rpc/envelope.h"
 #include "rpc/frame.h"
+#include "tests/fuzz/fuzz.h"
 
 namespace {
 
@@ -63,4 +64,31 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         }
     }
     return 0;
+}
+
+std::vector<std::string> boxlite::fuzz::seeds() {
+    lite::StartRequest start;
+    start.set_id("main");
+    for (const char* argument : {"sh", "-c", ""}) start.mutable_process()->add_argv(argument);
+    start.mutable_process()->add_env("A=b");
+    lite::SetupRequest setup;
+    setup.set_disk_serial("boxlite-root");
+    setup.set_disk_bytes(uint64_t{1} << 40);
+    setup.set_realtime_ns(-1);
+    setup.mutable_container()->set_hostname("host");
+    lite::ListResponse list;
+    list.add_entries()->set_name("a file");
+    lite::CloseFileRequest close;
+    close.set_handle(7);
+    close.mutable_attributes()->set_mode(0644);
+
+    std::string stream;
+    const auto add = [&](const rpc::EncodedFrame& frame) {
+        stream.append(reinterpret_cast<const char*>(frame.bytes.get()), frame.size);
+    };
+    for (const std::string& payload : {bytes_of(start), bytes_of(setup), bytes_of(list), bytes_of(close)})
+        add(rpc::encode_request(1, "boxlite.v1.Agent", "Call", payload, std::chrono::seconds(5)).value());
+    add(rpc::encode_response(3, bytes_of(start)).value());
+    add(rpc::encode_error(5, Error{ErrorCode::kNotFound, "no such thing"}));
+    return {'\xff' + stream, '\0' + stream, '\7' + stream};
 }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/log.h"
@@ -41,6 +42,7 @@ Backend::~Backend() {
 }
 
 Result<void> Backend::start() {
+    TRY(base::set_nonblocking(socket_.get(), true));
     return loop_.watch(socket_.get(), EPOLLIN, [this](uint32_t) { readable(); });
 }
 
@@ -57,7 +59,8 @@ void Backend::shut(const std::string& reason) {
     if (closed_) std::exchange(closed_, nullptr)(reason);
 }
 
-// A message is small and the driver sends it whole, so the rest of one that has begun is waited for.
+// A message is small and the driver sends it whole, and a unix socket queues such a piece whole: one that is
+// not all there, or a reply that finds no room, is an error. The device's thread waits for no driver.
 void Backend::readable() {
     const auto handled = [this]() -> Result<bool> {
         Header header;
@@ -211,7 +214,7 @@ Result<void> Backend::get_config(const Config& request) {
     if (request.offset != 0 || request.size > kMaxConfig) return protocol_error("a bad configuration range");
     Config answer{.offset = 0, .size = request.size, .flags = request.flags, .data = {}};
     const base::ByteView config = device_.config();
-    std::memcpy(answer.data, config.data(), std::min<size_t>(config.size(), request.size));
+    std::copy_n(config.begin(), std::min<size_t>(config.size(), request.size), answer.data);
     return reply(kGetConfig, &answer, kConfigHeader + request.size);
 }
 
@@ -239,18 +242,21 @@ Result<void> Backend::update(Ring& ring, size_t index) {
 void Backend::kicked(size_t index) {
     Ring& ring = rings_[index];
     uint64_t count;
-    (void)!::read(ring.kick.get(), &count, sizeof count);
+    const ssize_t n = ::read(ring.kick.get(), &count, sizeof count);
+    // A descriptor that is always ready and never read would keep the loop busy for ever.
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        return break_ring(index, "its kick descriptor cannot be read");
     if (!ring.queue.running()) return;
     device_.process(index);
-    report_broken(index);
+    if (!ring.queue.broken().empty()) break_ring(index, ring.queue.broken());
 }
 
-void Backend::report_broken(size_t index) {
+void Backend::break_ring(size_t index, const std::string& reason) {
     Ring& ring = rings_[index];
-    if (ring.queue.broken().empty()) return;
-    base::log_warn(
-        "the guest broke a virtqueue; it is stopped",
-        {{"device", device_.name()}, {"queue", std::to_string(index)}, {"reason", ring.queue.broken()}});
+    // A guest that breaks it again and again must not fill the log.
+    if (!std::exchange(ring.reported, true))
+        base::log_warn("the guest broke a virtqueue; it is stopped",
+                       {{"device", device_.name()}, {"queue", std::to_string(index)}, {"reason", reason}});
     loop_.unwatch(ring.kick.get());
     ring.kick.reset();
     ring.enabled = false;

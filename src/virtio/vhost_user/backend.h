@@ -36,6 +36,7 @@ class Backend final : public DeviceHost {
         Queue queue;
         QueueAddresses addresses;
         bool enabled = false;
+        bool reported = false;  // that the guest broke it
         base::Fd kick;
         base::Fd call;
     };
@@ -50,7 +51,7 @@ class Backend final : public DeviceHost {
     Result<void> update(Ring& ring, size_t index);
     Result<void> reply(uint32_t request, const void* payload, uint32_t size);
     void kicked(size_t index);
-    void report_broken(size_t index);
+    void break_ring(size_t index, const std::string& reason);
     void shut(const std::string& reason);
 
     Device& device_;
