@@ -1,60 +1,14 @@
 #include "agent/capability.h"
 
-#include <linux/capability.h>
-
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <string_view>
+
+#include "base/capability_names.h"
 
 namespace boxlite::agent {
 
 namespace {
-
-// In the order of their numbers.
-constexpr std::array<std::string_view, CAP_LAST_CAP + 1> kNames = {
-    "CHOWN",
-    "DAC_OVERRIDE",
-    "DAC_READ_SEARCH",
-    "FOWNER",
-    "FSETID",
-    "KILL",
-    "SETGID",
-    "SETUID",
-    "SETPCAP",
-    "LINUX_IMMUTABLE",
-    "NET_BIND_SERVICE",
-    "NET_BROADCAST",
-    "NET_ADMIN",
-    "NET_RAW",
-    "IPC_LOCK",
-    "IPC_OWNER",
-    "SYS_MODULE",
-    "SYS_RAWIO",
-    "SYS_CHROOT",
-    "SYS_PTRACE",
-    "SYS_PACCT",
-    "SYS_ADMIN",
-    "SYS_BOOT",
-    "SYS_NICE",
-    "SYS_RESOURCE",
-    "SYS_TIME",
-    "SYS_TTY_CONFIG",
-    "MKNOD",
-    "LEASE",
-    "AUDIT_WRITE",
-    "AUDIT_CONTROL",
-    "SETFCAP",
-    "MAC_OVERRIDE",
-    "MAC_ADMIN",
-    "SYSLOG",
-    "WAKE_ALARM",
-    "BLOCK_SUSPEND",
-    "AUDIT_READ",
-    "PERFMON",
-    "BPF",
-    "CHECKPOINT_RESTORE",
-};
 
 constexpr CapabilitySet bit(int capability) {
     return CapabilitySet{1} << capability;
@@ -66,9 +20,9 @@ std::optional<CapabilitySet> by_name(std::string_view text) {
                    [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
     if (name == "ALL") return kAllCapabilities;
     if (name.starts_with("CAP_")) name.erase(0, 4);
-    const auto it = std::find(kNames.begin(), kNames.end(), name);
-    if (it == kNames.end()) return std::nullopt;
-    return bit(static_cast<int>(it - kNames.begin()));
+    const auto it = std::find(base::kCapabilityNames.begin(), base::kCapabilityNames.end(), name);
+    if (it == base::kCapabilityNames.end()) return std::nullopt;
+    return bit(static_cast<int>(it - base::kCapabilityNames.begin()));
 }
 
 struct Named {

@@ -49,8 +49,7 @@ void BlockStore::release(BlockRun run) {
 Result<void> BlockStore::write(uint64_t start, std::span<const uint8_t> data) {
     const bool adjoins = start == pending_start_ + pending_.size() / kExt4BlockSize;
     if (!adjoins || pending_.size() + data.size() > kPendingBytes) TRY(flush());
-    if (pending_.empty() && data.size() >= kDirectBytes)
-        return write_now(start, data);
+    if (pending_.empty() && data.size() >= kDirectBytes) return write_now(start, data);
     if (pending_.empty()) pending_start_ = start;
     pending_.insert(pending_.end(), data.begin(), data.end());
     return {};

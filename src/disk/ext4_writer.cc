@@ -378,8 +378,9 @@ Result<void> Ext4Writer::State::write_directory(Ino ino) {
         directory.add_extent({done, run.start, run.count});
         for (uint64_t i = 0; i < run.count; ++i, ++done) {
             DirectoryBlock& block = content.blocks[done];
-            EXT4_TRY(fs.get(), "write a directory",
-                     ext2fs_dir_block_csum_set(fs.get(), ino, reinterpret_cast<ext2_dir_entry*>(block.data())));
+            EXT4_TRY(
+                fs.get(), "write a directory",
+                ext2fs_dir_block_csum_set(fs.get(), ino, reinterpret_cast<ext2_dir_entry*>(block.data())));
             TRY(blocks.write(run.start + i, block));
         }
     }

@@ -63,7 +63,7 @@ class Download {
     std::condition_variable changed_;
     std::shared_ptr<base::Fd> file_;  // being written, or complete
     uint64_t available_ = 0;
-    int generation_ = 0;  // of the content: another one each time that bytes already shown became void
+    int generation_ = 0;     // of the content: another one each time that bytes already shown became void
     bool verified_ = false;  // the content is the blob, though not in its place yet
     bool stored_ = false;    // what is read was in the store before, and is not looked through again
     std::optional<Result<void>> ended_;

@@ -57,8 +57,7 @@ Result<void> ExecutionImpl::use(Lane& lane, rpc::Client client) {
 template <typename Response>
 Result<Response> ExecutionImpl::call(Lane& lane, std::string_view method,
                                      const google::protobuf::MessageLite& request) {
-    if (!lane.client || !lane.client->connected())
-        TRY(use(lane, TRY(runtime::connect_client(box_->folder))));
+    if (!lane.client || !lane.client->connected()) TRY(use(lane, TRY(runtime::connect_client(box_->folder))));
     // After the socket is known: either disconnect() sees it or this sees disconnect().
     if (disconnected_ && &lane != &control_)
         return base::make_error(ErrorCode::kStopped, "the execution was disconnected");

@@ -3,54 +3,13 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
+
+#include "base/capability_names.h"
 
 namespace boxlite::runtime {
 
 namespace {
-
-constexpr std::array<std::string_view, 41> kCapabilities = {"CHOWN",
-                                                            "DAC_OVERRIDE",
-                                                            "DAC_READ_SEARCH",
-                                                            "FOWNER",
-                                                            "FSETID",
-                                                            "KILL",
-                                                            "SETGID",
-                                                            "SETUID",
-                                                            "SETPCAP",
-                                                            "LINUX_IMMUTABLE",
-                                                            "NET_BIND_SERVICE",
-                                                            "NET_BROADCAST",
-                                                            "NET_ADMIN",
-                                                            "NET_RAW",
-                                                            "IPC_LOCK",
-                                                            "IPC_OWNER",
-                                                            "SYS_MODULE",
-                                                            "SYS_RAWIO",
-                                                            "SYS_CHROOT",
-                                                            "SYS_PTRACE",
-                                                            "SYS_PACCT",
-                                                            "SYS_ADMIN",
-                                                            "SYS_BOOT",
-                                                            "SYS_NICE",
-                                                            "SYS_RESOURCE",
-                                                            "SYS_TIME",
-                                                            "SYS_TTY_CONFIG",
-                                                            "MKNOD",
-                                                            "LEASE",
-                                                            "AUDIT_WRITE",
-                                                            "AUDIT_CONTROL",
-                                                            "SETFCAP",
-                                                            "MAC_OVERRIDE",
-                                                            "MAC_ADMIN",
-                                                            "SYSLOG",
-                                                            "WAKE_ALARM",
-                                                            "BLOCK_SUSPEND",
-                                                            "AUDIT_READ",
-                                                            "PERFMON",
-                                                            "BPF",
-                                                            "CHECKPOINT_RESTORE"};
 
 std::string upper(std::string_view text) {
     std::string result(text);
@@ -169,8 +128,8 @@ Result<std::vector<std::string>> normalize_capabilities(const std::vector<std::s
     for (const std::string& given : names) {
         std::string name = upper(given);
         if (name.starts_with("CAP_")) name.erase(0, 4);
-        if (name != "ALL" &&
-            std::find(kCapabilities.begin(), kCapabilities.end(), name) == kCapabilities.end())
+        if (name != "ALL" && std::find(base::kCapabilityNames.begin(), base::kCapabilityNames.end(), name) ==
+                                 base::kCapabilityNames.end())
             return base::make_error(ErrorCode::kInvalidArgument, "unknown capability '{}'", given);
         result.push_back(std::move(name));
     }
