@@ -37,9 +37,12 @@ struct MachineConfig {
 
 struct MachineExit {
     enum class Kind {
-        kPowerOff,  // the guest shut down in order
-        kPanic,     // the guest kernel gave up
-        kKilled,    // ended from outside: kill(), the host's memory limits, an administrator
+        kPowerOff,     // the guest shut down in order
+        kReset,        // the guest restarted; a machine runs once
+        kPanic,        // the guest kernel gave up
+        kTripleFault,  // the guest's processor shut down
+        kFailed,       // the host could not carry it on; the log says why
+        kKilled,       // ended from outside: kill(), the host's memory limits, an administrator
     };
     Kind kind = Kind::kPowerOff;
     int code = 0;  // of the machine's process
@@ -64,6 +67,11 @@ using ExitCallback = std::function<void(MachineExit)>;
 
 // Starts a machine on the `uml` engine. `loop` is the caller's; devices run on threads of the machine.
 Result<std::unique_ptr<Machine>> start_uml(const MachineConfig& config, base::EventLoop& loop,
+                                           ExitCallback on_exit);
+
+// Starts a machine on the `kvm` engine, in this process and so with its confinement. kUnsupported when the
+// host has no KVM that can carry it.
+Result<std::unique_ptr<Machine>> start_kvm(const MachineConfig& config, base::EventLoop& loop,
                                            ExitCallback on_exit);
 
 }  // namespace boxlite::engine

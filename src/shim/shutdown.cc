@@ -29,10 +29,21 @@ constexpr size_t kMaxReasonBytes = 2000;
 constexpr size_t kExitRecordBytes = 6 * kMaxReasonBytes + 1000;
 
 std::string describe(const engine::MachineExit& exit) {
-    if (exit.kind == engine::MachineExit::Kind::kPanic) return "the guest kernel panicked";
-    if (exit.kind == engine::MachineExit::Kind::kKilled)
-        return fmt::format("the guest kernel was killed by signal {}", exit.signal);
-    return "the guest powered itself off";
+    switch (exit.kind) {
+        case engine::MachineExit::Kind::kPowerOff:
+            return "the guest powered itself off";
+        case engine::MachineExit::Kind::kReset:
+            return "the guest restarted its machine";
+        case engine::MachineExit::Kind::kPanic:
+            return "the guest kernel panicked";
+        case engine::MachineExit::Kind::kTripleFault:
+            return "the guest's processor shut down after a triple fault";
+        case engine::MachineExit::Kind::kFailed:
+            return "the host could not carry the machine on; the shim's log says why";
+        case engine::MachineExit::Kind::kKilled:
+            return fmt::format("the guest kernel was killed by signal {}", exit.signal);
+    }
+    return {};
 }
 
 // What helps a kernel that ended with these words; "" when nothing is known to.

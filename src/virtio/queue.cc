@@ -60,6 +60,7 @@ Result<void> Queue::start(std::shared_ptr<const GuestMemory> memory, const Queue
     used_ = used;
     next_available_ = a.next_available;
     next_used_ = shared_u16(used_ + 2).load(std::memory_order_relaxed);
+    signalled_used_ = next_used_;
     signalled_valid_ = false;
     event_idx_ = features & kFeatureEventIdx;
     indirect_ = features & kFeatureIndirectDesc;
@@ -146,7 +147,7 @@ bool Queue::needs_notification() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     const uint16_t old = signalled_used_;
     const bool first = !signalled_valid_;
-    if (!first && old == next_used_) return false;
+    if (old == next_used_) return false;
     signalled_used_ = next_used_;
     signalled_valid_ = true;
     if (!event_idx_) return !(shared_u16(available_).load(std::memory_order_relaxed) & kAvailNoInterrupt);
