@@ -150,19 +150,21 @@ void Supervisor::start_main() {
     v1::StartRequest request;
     request.set_id("main");
     *request.mutable_process() = spec_.main();
-    agent_->call("boxlite.v1.Execution", "Start", request, {}, [this](Result<std::string_view> answer) {
-        if (state_ != State::kStarting) return;
-        if (!answer.ok()) return fail_boot(answer.error());
-        output_->start(agent_, spec_.main().has_tty());
-        v1::ExecutionId id;
-        id.set_id("main");
-        agent_->call("boxlite.v1.Execution", "Wait", id, {}, [this](Result<std::string_view> ended) {
-            v1::ExitStatus status;
-            if (ended.ok() && status.ParseFromArray(ended->data(), static_cast<int>(ended->size())))
-                main_ended(status);
+    agent_->call(
+        "boxlite.v1.Execution", "Start", request, {}, [this](const Result<std::string_view>& answer) {
+            if (state_ != State::kStarting) return;
+            if (!answer.ok()) return fail_boot(answer.error());
+            output_->start(agent_, spec_.main().has_tty());
+            v1::ExecutionId id;
+            id.set_id("main");
+            agent_->call(
+                "boxlite.v1.Execution", "Wait", id, {}, [this](const Result<std::string_view>& ended) {
+                    v1::ExitStatus status;
+                    if (ended.ok() && status.ParseFromArray(ended->data(), static_cast<int>(ended->size())))
+                        main_ended(status);
+                });
+            become_running();
         });
-        become_running();
-    });
 }
 
 void Supervisor::become_running() {

@@ -88,7 +88,7 @@ void Supervisor::forward(const std::string& service, const std::string& method, 
         return responder.fail(base::make_error(ErrorCode::kStopped, "the box is stopping: {}", end_reason_));
     // A responder moves, a callback must be copyable.
     auto held = std::make_shared<rpc::Responder>(std::move(responder));
-    agent_->call(service, method, payload, {}, [held](Result<std::string_view> answer) {
+    agent_->call(service, method, payload, {}, [held](const Result<std::string_view>& answer) {
         if (answer.ok())
             held->reply(*answer);
         else

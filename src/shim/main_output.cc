@@ -39,11 +39,11 @@ void MainOutput::pull() {
         request.set_stream(source.stream);
         request.set_max_bytes(kPullBytes);
         agent_->call("boxlite.v1.Execution", "Read", request, {},
-                     [this, i](Result<std::string_view> answer) { take(sources_[i], std::move(answer)); });
+                     [this, i](const Result<std::string_view>& answer) { take(sources_[i], answer); });
     }
 }
 
-void MainOutput::take(Source& source, Result<std::string_view> answer) {
+void MainOutput::take(Source& source, const Result<std::string_view>& answer) {
     source.pulling = false;
     v1::ReadResponse response;
     const bool sound =

@@ -50,7 +50,7 @@ class MainOutput {
     };
 
     void pull();
-    void take(Source& source, Result<std::string_view> answer);
+    void take(Source& source, const Result<std::string_view>& answer);
     void wake();
     bool held() const;
 

@@ -71,7 +71,7 @@ void Supervisor::shut_down_guest(uint32_t grace_ms) {
     request.set_grace_ms(grace_ms);
     agent_->call(
         "boxlite.v1.Guest", "Shutdown", request, milliseconds(grace_ms) + kSyncBudget,
-        [this](Result<std::string_view> answer) {
+        [this](const Result<std::string_view>& answer) {
             if (!answer.ok())
                 base::log_error("the guest did not shut down in order", {{"error", answer.error().message}});
             if (agent_) agent_->close();
