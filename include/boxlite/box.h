@@ -49,7 +49,7 @@ struct BoxInfo {
     uint32_t cpus = 0;
     uint64_t memory_bytes = 0;
     uint64_t disk_bytes = 0;        // the size that the box sees
-    std::string engine;             // "uml"
+    std::string engine;             // "uml" or "kvm"
     std::string isolation;          // "software" or "hardware"
     std::string kernel;             // uname -r, while running
     uint32_t boot_ms = 0;           // of the last boot, while running
@@ -107,6 +107,20 @@ class Box {
     // stopped.
     Result<void> stop(const StopOptions& options = {});
     Result<void> restart(const StopOptions& stop_options = {});
+
+    // Stops everything in the box where it is, until resume(): it takes no processor time and answers
+    // nothing. exec, copy_into and copy_out are kInvalidState meanwhile; stop() works. Success when already
+    // paused. kStopped: not running. kUnsupported: a uml box of the strict preset.
+    Result<void> pause();
+    // Success when not paused.
+    Result<void> resume();
+
+    // New boxes that go on from where this running one is: same programs, memory and files, from here on
+    // apart. The box stands still for about a millisecond meanwhile. Each new one gets an id, a name, random
+    // numbers, a machine id and the right time of its own, and the host name too unless one was chosen.
+    // Programs started by exec find their standard streams closed there. All of them are made, or none.
+    // kStopped: not running. kUnsupported: the uml engine cannot.
+    Result<std::vector<Box>> fork(const ForkOptions& options = {});
 
     // kStopped for a box with a main process that is not running: only start() runs it again. Other boxes are
     // started. kNotFound: no such program; kExecution: it cannot be executed.

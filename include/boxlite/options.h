@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,6 +32,9 @@ struct RuntimeOptions {
     // Empty: $BOXLITE_HOME, else ~/.boxlite.
     std::string home;
     std::vector<Registry> registries;
+    // Gets what a user may want to know and no result tells, a sentence at a time: for instance why a host
+    // with /dev/kvm runs boxes without it. Called on the thread of the call that found it out.
+    std::function<void(const std::string&)> notice;
 };
 
 enum class PullPolicy {
@@ -44,6 +48,13 @@ enum class Isolation {
     kAuto,
     kSoftware,  // a Linux kernel as a jailed process
     kHardware,  // a virtual machine; creation fails where the host cannot run one
+};
+
+// What carries a box's kernel.
+enum class Engine {
+    kAuto,  // kKvm where this host can really boot with it, else kUml
+    kKvm,   // a virtual machine on /dev/kvm; creation fails where the host cannot run one
+    kUml,   // the kernel as a jailed process
 };
 
 enum class Security {
@@ -60,6 +71,7 @@ struct BoxOptions {
     uint32_t memory_mib = 1024;
     uint64_t disk_size_gb = 10;  // of 2^30 bytes; sparse: the host gives what is written
     Isolation isolation = Isolation::kAuto;
+    Engine engine = Engine::kAuto;
     Security security = Security::kStandard;
 
     // Over the image's own settings, for the main process and every exec.
@@ -107,6 +119,15 @@ struct StartOptions {
     std::optional<bool> detach;
     // Size of the main process's terminal, if it has one.
     std::optional<TerminalSize> terminal;
+};
+
+inline constexpr uint32_t kMaxForks = 256;
+
+struct ForkOptions {
+    uint32_t count = 1;  // of new boxes, at most kMaxForks
+    // Of the new box; of several: the part before "-1", "-2", … Empty: names are made up.
+    std::string name;
+    bool detach = false;  // see BoxOptions::detach
 };
 
 inline constexpr std::chrono::milliseconds kDefaultStopGrace{10'000};

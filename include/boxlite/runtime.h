@@ -32,8 +32,9 @@ struct RuntimeInfo {
     std::string os;
     std::string arch;
     std::string host_kernel;
-    std::string engine;     // that kAuto takes on this host
-    std::string isolation;  // "software" or "hardware"
+    std::string engine;         // that kAuto takes on this host
+    std::string isolation;      // "software" or "hardware"
+    std::string engine_reason;  // why not a stronger one; empty when there is none
     uint64_t boxes_total = 0;
     uint64_t boxes_running = 0;
     uint64_t boxes_stopped = 0;

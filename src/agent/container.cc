@@ -11,6 +11,7 @@
 #include "agent/raw.h"
 #include "agent/rootfs.h"
 #include "agent/small_file.h"
+#include "base/bytes.h"
 
 namespace boxlite::agent {
 
@@ -19,6 +20,8 @@ namespace {
 constexpr const char* kCgroupName = "box";
 constexpr size_t kStackSize = size_t{16} << 10;
 constexpr const char* kDefaultHostname = "boxlite";
+constexpr size_t kMaxHostsFile = 1 << 20;
+constexpr std::string_view kOwnAddress = "127.0.1.1\t";  // as hosts_file() writes it
 
 Result<base::Fd> open_at(int dir, const char* name, int flags) {
     const int fd = ::openat(dir, name, flags | O_CLOEXEC);
@@ -118,6 +121,27 @@ Result<std::unique_ptr<Container>> Container::create(const std::string& root, co
     container->terminals_ = std::move(opened.terminals);
     container->cgroup_ = std::move(cgroup);
     return container;
+}
+
+Result<void> Container::rename(const std::string& hostname, const std::string& machine_id) const {
+    if (::sethostname(hostname.data(), hostname.size()) < 0)
+        return base::errno_error(ErrorCode::kInvalidArgument, "set the hostname '{}'", hostname);
+    const auto write = [this](const char* path, const std::string& text) -> Result<void> {
+        auto file = root_.open(path, O_WRONLY | O_TRUNC | O_NOFOLLOW);
+        if (!file && file.error().code == ErrorCode::kNotFound) return {};
+        const base::Fd fd = TRY(std::move(file));
+        return base::write_all(fd.get(), base::as_bytes(text + "\n"));
+    };
+    if (!machine_id.empty())
+        TRY_CONTEXT(write("/etc/machine-id", machine_id), "give the guest an id of its own");
+    TRY(write("/etc/hostname", hostname));
+    std::string hosts = TRY(root_.read_text("/etc/hosts", kMaxHostsFile));
+    const size_t own = hosts.find(kOwnAddress);
+    if (own == std::string::npos) return {};
+    const size_t name = own + kOwnAddress.size();
+    hosts.replace(name, hosts.find('\n', name) - name, hostname);
+    while (!hosts.empty() && hosts.back() == '\n') hosts.pop_back();
+    return write("/etc/hosts", hosts);
 }
 
 Result<Launched> Container::start_init(std::unique_ptr<ChildPlan> plan) {

@@ -43,6 +43,9 @@ class Container {
     // The pseudo terminal file system, /dev/pts.
     int terminals_fd() const { return terminals_.get(); }
 
+    // The container goes on under another host name and, where it has an /etc/machine-id, another of those.
+    Result<void> rename(const std::string& hostname, const std::string& machine_id) const;
+
     // Starts PID 1: `plan` of kind kInit or kIdleInit. Its namespaces end with it.
     Result<Launched> start_init(std::unique_ptr<ChildPlan> plan);
     // To be called once PID 1 runs: further processes join it.

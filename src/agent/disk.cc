@@ -110,6 +110,20 @@ Result<void> mount_disk(uint64_t device, const std::string& target, uint64_t dis
     return grow(target, geometry, fd, disk_bytes);
 }
 
+static Result<void> control_disk(const std::string& target, unsigned long request, const char* what) {
+    const base::Fd fd = TRY(base::open_file(target, O_RDONLY | O_DIRECTORY));
+    if (::ioctl(fd.get(), request, 0) < 0) return base::errno_error(ErrorCode::kStorage, "{}", what);
+    return {};
+}
+
+Result<void> freeze_disk(const std::string& target) {
+    return control_disk(target, FIFREEZE, "freeze the box's disk");
+}
+
+Result<void> thaw_disk(const std::string& target) {
+    return control_disk(target, FITHAW, "thaw the box's disk");
+}
+
 Result<void> leave_disk(const std::string& target) {
     if (::umount2(target.c_str(), 0) == 0 || errno == EINVAL || errno == ENOENT) return {};
     const base::Fd fd = TRY(base::open_file(target, O_RDONLY | O_DIRECTORY));

@@ -16,6 +16,10 @@ Result<uint64_t> find_disk(const std::string& serial, const std::string& sys_blo
 // `disk_bytes` when it is smaller and the device is large enough.
 Result<void> mount_disk(uint64_t device, const std::string& target, uint64_t disk_bytes);
 
+// From freeze to thaw everything that was written is on the disk, and writers wait.
+Result<void> freeze_disk(const std::string& target);
+Result<void> thaw_disk(const std::string& target);
+
 // Unmounts it. When somebody still holds it, it is synced and frozen instead: clean, and safe to switch off.
 Result<void> leave_disk(const std::string& target);
 

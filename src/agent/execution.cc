@@ -153,6 +153,13 @@ Result<void> Execution::resize(const v1::Tty& size) const {
     return resize_terminal(out_.fd(), size);
 }
 
+void Execution::forget_requests() {
+    in_.forget_requests();
+    out_.forget_requests();
+    err_.forget_requests();
+    waiters_.clear();
+}
+
 void Execution::close_streams() {
     in_.close();
     out_.close();

@@ -44,6 +44,8 @@ class Execution {
     void wait(rpc::Responder responder);
     Result<void> signal(int number, bool group);
     Result<void> resize(const v1::Tty& size) const;
+    // Drops what waits for an answer; the streams stay open.
+    void forget_requests();
     // Nobody will read or write any more.
     void close_streams();
 

@@ -217,18 +217,30 @@ Result<Execution*> Executions::find(const std::string& id) {
 }
 
 void Executions::close(const std::string& id, rpc::Responder responder) {
-    const auto it = executions_.find(id);
-    if (it == executions_.end())
+    if (!executions_.contains(id))
         return responder.fail(base::make_error(ErrorCode::kNotFound, "there is no execution '{}'", id));
-    it->second->close_streams();
-    if (it->second->ended()) {
-        forget(*it->second);
-    } else {
-        auto execution = std::move(it->second);
-        executions_.erase(it);
-        closed_[execution.get()] = std::move(execution);
-    }
+    let_go(id);
     responder.reply(std::string_view());
+}
+
+void Executions::let_go(const std::string& id) {
+    const auto it = executions_.find(id);
+    it->second->close_streams();
+    if (it->second->ended()) return forget(*it->second);
+    auto execution = std::move(it->second);
+    executions_.erase(it);
+    closed_[execution.get()] = std::move(execution);
+}
+
+void Executions::host_lost() {
+    std::vector<std::string> others;
+    for (const auto& [id, execution] : executions_) {
+        if (id == kMain)
+            execution->forget_requests();
+        else
+            others.push_back(id);
+    }
+    for (const std::string& id : others) let_go(id);
 }
 
 void Executions::terminate(std::chrono::milliseconds grace, std::function<void()> done) {

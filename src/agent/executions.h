@@ -29,6 +29,10 @@ class Executions {
     // PID 1 is started here, and the call returns when it is there; else "main" will be PID 1.
     Result<void> use(Container& container, bool idle_init);
 
+    // Those who asked are gone: what they wait for is not told. The main process goes on as it is, others as
+    // if they had been closed.
+    void host_lost();
+
     // SIGTERM to PID 1 (an idle one passes it on to everybody), SIGKILL to all after `grace`. `done` is
     // called when every process has gone, or when the kernel has not ended one within five more seconds.
     void terminate(std::chrono::milliseconds grace, std::function<void()> done);
@@ -40,6 +44,7 @@ class Executions {
     Result<void> start_idle_init();
     Result<Execution*> find(const std::string& id);
     void close(const std::string& id, rpc::Responder responder);
+    void let_go(const std::string& id);
     Execution::Events events();
     void on_ended(Execution& execution);
     void keep_finished(const std::string& id);

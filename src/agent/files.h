@@ -20,7 +20,9 @@ class Files {
 
     // Until then, every call is kInvalidState. `root` must outlive its use here, which ends with close().
     void use(const Root& root) { root_ = &root; }
-    // Closes all handles; calls are kStopped from now on.
+    // Closes all handles: their users are gone.
+    void close_handles() { handles_.clear(); }
+    // Does that; calls are kStopped from now on.
     void close();
 
   private:

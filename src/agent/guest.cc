@@ -11,6 +11,13 @@ constexpr std::string_view kService = "boxlite.v1.Guest";
 constexpr const char* kDisk = "/box";
 constexpr const char* kSysBlock = "/sys/block";
 
+v1::SetupResponse describe_guest() {
+    v1::SetupResponse response;
+    response.set_kernel(kernel_release());
+    response.set_memory_bytes(memory_bytes());
+    return response;
+}
+
 }  // namespace
 
 Guest::Guest(base::EventLoop& loop) : executions_(loop), files_(loop) {
@@ -27,6 +34,16 @@ Guest::Guest(base::EventLoop& loop) : executions_(loop), files_(loop) {
     router_.add<v1::Empty>(kService, "Stats", [this](const v1::Empty&, rpc::Responder responder) {
         answer(responder, stats());
     });
+    router_.add<v1::ResumeRequest>(kService, "Resume",
+                                   [this](const v1::ResumeRequest& request, rpc::Responder responder) {
+                                       answer(responder, resume(request));
+                                   });
+    router_.add<v1::Empty>(kService, "Freeze", [](const v1::Empty&, rpc::Responder responder) {
+        answer(responder, freeze_disk(kDisk));
+    });
+    router_.add<v1::Empty>(kService, "Thaw", [](const v1::Empty&, rpc::Responder responder) {
+        answer(responder, thaw_disk(kDisk));
+    });
     executions_.add_routes(router_);
     files_.add_routes(router_);
 }
@@ -42,10 +59,22 @@ Result<v1::SetupResponse> Guest::setup(const v1::SetupRequest& request) {
     container_ = TRY(Container::create(kDisk, request.container(), cgroups));
     files_.use(container_->root());
     TRY(executions_.use(*container_, request.idle_init()));
-    v1::SetupResponse response;
-    response.set_kernel(kernel_release());
-    response.set_memory_bytes(memory_bytes());
-    return response;
+    return describe_guest();
+}
+
+Result<v1::SetupResponse> Guest::resume(const v1::ResumeRequest& request) {
+    if (!container_) return base::make_error(ErrorCode::kInvalidState, "there is no container to resume");
+    // First, so that nothing below is the same in two guests.
+    TRY(add_entropy(request.entropy()));
+    TRY(reseed());
+    TRY(set_clock(request.realtime_ns()));
+    TRY(container_->rename(request.hostname(), request.machine_id()));
+    return describe_guest();
+}
+
+void Guest::host_lost() {
+    executions_.host_lost();
+    files_.close_handles();
 }
 
 void Guest::shutdown(std::chrono::milliseconds grace, std::function<void(Result<void>)> done) {

@@ -25,6 +25,11 @@ class Guest {
         router_.dispatch(request, std::move(responder));
     }
 
+    // The connection is lost, and a new one may come: what the old one's requests wait for will not be told.
+    void host_lost();
+    // Whether the guest has shut down, after which it needs no host.
+    bool left() const { return left_.has_value(); }
+
     // For when the host is gone: everything is killed, and the disk left clean before `done` is called.
     void abandon(std::function<void()> done);
 
@@ -33,6 +38,7 @@ class Guest {
     void shutdown(std::chrono::milliseconds grace, std::function<void(Result<void>)> done);
     Result<void> leave();
     Result<v1::GuestStats> stats() const;
+    Result<v1::SetupResponse> resume(const v1::ResumeRequest& request);
 
     Router router_;
     std::unique_ptr<Container> container_;

@@ -118,6 +118,13 @@ Result<void> add_entropy(std::string_view bytes) {
     return {};
 }
 
+Result<void> reseed() {
+    const base::Fd fd = TRY(base::open_file("/dev/urandom", O_WRONLY));
+    if (::ioctl(fd.get(), RNDRESEEDCRNG) < 0)
+        return base::errno_error(ErrorCode::kInternal, "reseed the random number generator");
+    return {};
+}
+
 Result<void> bring_up_loopback() {
     const base::Fd fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     if (!fd.valid()) return base::errno_error(ErrorCode::kInternal, "make a socket");

@@ -23,6 +23,8 @@ Result<base::Fd> connect_to_host();
 Result<void> set_clock(int64_t realtime_ns);
 // Feeds the kernel's random number generator, credited in full. At least 32 bytes.
 Result<void> add_entropy(std::string_view bytes);
+// Nothing that the generator gave out before tells what it gives out from now on.
+Result<void> reseed();
 // 127.0.0.1 and ::1.
 Result<void> bring_up_loopback();
 // The top of the cgroup2 hierarchy, where prepare_machine() has mounted it.

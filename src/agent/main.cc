@@ -13,6 +13,8 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <optional>
 
 #include "agent/guest.h"
@@ -46,21 +48,54 @@ void prepare_process() {
     ::sigprocmask(SIG_SETMASK, &all, nullptr);
 }
 
-Result<void> serve(base::Fd stream) {
+// Serves one host after another: a machine that goes on from a snapshot has lost the connection that it had
+// and finds its new supervisor at the same place. `dial` gives none when there is no other host.
+class Server {
+  public:
+    Server(base::EventLoop& loop, std::function<Result<base::Fd>()> dial)
+        : loop_(loop), guest_(loop), dial_(std::move(dial)) {}
+
+    Result<void> serve(base::Fd stream) {
+        channel_ = TRY(rpc::Channel::make(
+            loop_, std::move(stream),
+            [this](const rpc::RequestView& request, rpc::Responder responder) {
+                guest_.dispatch(request, std::move(responder));
+            },
+            // Not from inside the channel that ends.
+            [this](const Error&) { loop_.post([this] { lost(); }); }));
+        return {};
+    }
+
+  private:
+    void lost() {
+        guest_.host_lost();
+        if (!guest_.left()) {
+            auto stream = dial_();
+            if (stream && serve(std::move(stream).value())) return;
+        }
+        guest_.abandon([this] { loop_.stop(); });
+    }
+
+    base::EventLoop& loop_;
+    Guest guest_;
+    std::function<Result<base::Fd>()> dial_;
+    std::shared_ptr<rpc::Channel> channel_;
+};
+
+Result<void> serve(base::Fd stream, std::function<Result<base::Fd>()> dial) {
     const auto loop = TRY(base::EventLoop::make());
-    Guest guest(*loop);
-    const auto channel = TRY(rpc::Channel::make(
-        *loop, std::move(stream),
-        [&](const rpc::RequestView& request, rpc::Responder responder) {
-            guest.dispatch(request, std::move(responder));
-        },
-        [&](const Error&) { guest.abandon([&] { loop->stop(); }); }));
+    Server server(*loop, std::move(dial));
+    TRY(server.serve(std::move(stream)));
     return loop->run();
 }
 
 Result<void> run_machine() {
     TRY(prepare_machine());
-    return serve(TRY(connect_to_host()));
+    return serve(TRY(connect_to_host()), connect_to_host);
+}
+
+Error no_other_host() {
+    return {ErrorCode::kPortal, "the host has closed the connection"};
 }
 
 std::optional<int> parse_fd(const char* text) {
@@ -79,7 +114,7 @@ int run(int argc, char** argv) {
             return 2;
         }
         prepare_process();
-        const auto served = serve(base::Fd(*fd));
+        const auto served = serve(base::Fd(*fd), [] { return Result<base::Fd>(no_other_host()); });
         if (!served) complain(served.error());
         return served ? 0 : 1;
     }

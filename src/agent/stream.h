@@ -27,6 +27,8 @@ class OutputStream {
     void read(uint32_t max_bytes, rpc::Responder responder);
     // From now on "empty" means "at its end", even while a descendant keeps the pipe open.
     void process_ended();
+    // Drops the requests that wait.
+    void forget_requests() { waiting_.clear(); }
     // Requests that wait get the end of the stream.
     void close();
     // -1 once closed.
@@ -62,6 +64,8 @@ class InputStream {
     ~InputStream() { close(); }
 
     void write(std::string data, bool close_after, rpc::Responder responder);
+    // Drops the requests that wait, with what is left of their data.
+    void forget_requests() { waiting_.clear(); }
     // Requests that wait fail with kInvalidState.
     void close();
 

@@ -14,6 +14,7 @@ Result<int> info(Context& context, const Arguments& arguments) {
     value["homeDir"] = info.home;
     value["engine"] = info.engine;
     value["isolation"] = info.isolation;
+    if (!info.engine_reason.empty()) value["engineReason"] = info.engine_reason;
     value["os"] = info.os;
     value["arch"] = info.arch;
     value["hostKernel"] = info.host_kernel;

@@ -61,6 +61,36 @@ Result<int> wait(Context& context, const Arguments& arguments) {
     });
 }
 
+Result<int> pause(Context& context, const Arguments& arguments) {
+    const Runtime runtime = TRY(context.runtime());
+    return for_each_name(arguments.operands, [&](const std::string& name) -> Result<std::string> {
+        Box box = TRY(runtime.get(name));
+        TRY(box.pause());
+        return name;
+    });
+}
+
+Result<int> unpause(Context& context, const Arguments& arguments) {
+    const Runtime runtime = TRY(context.runtime());
+    return for_each_name(arguments.operands, [&](const std::string& name) -> Result<std::string> {
+        Box box = TRY(runtime.get(name));
+        TRY(box.resume());
+        return name;
+    });
+}
+
+Result<int> fork(Context& context, const Arguments& arguments) {
+    const Runtime runtime = TRY(context.runtime());
+    Box box = TRY(runtime.get(arguments.operands.front()));
+    ForkOptions options;
+    options.count = static_cast<uint32_t>(TRY(arguments.number("count", 1, 1, kMaxForks)));
+    options.name = arguments.value("name");
+    options.detach = true;
+    std::string ids;
+    for (const Box& child : TRY(box.fork(options))) ids += child.id() + "\n";
+    return write_out(ids) ? 0 : kExitBrokenPipe;
+}
+
 Result<bool> confirm(size_t count) {
     if (!is_terminal(STDIN_FILENO))
         return base::make_error(ErrorCode::kInvalidArgument,
@@ -113,6 +143,28 @@ std::vector<Command> lifecycle_commands() {
          .flags = {grace},
          .least = 1,
          .run = restart,
+         .operand_kind = "box"},
+        {.name = "pause",
+         .operands = "BOX...",
+         .summary = "Stop everything in boxes where it is",
+         .least = 1,
+         .run = pause,
+         .operand_kind = "box"},
+        {.name = "unpause",
+         .aliases = {"resume"},
+         .operands = "BOX...",
+         .summary = "Let paused boxes go on",
+         .least = 1,
+         .run = unpause,
+         .operand_kind = "box"},
+        {.name = "fork",
+         .operands = "BOX",
+         .summary = "Make boxes that go on from where a running one is",
+         .flags = {{'n', "count", "N", "how many (1)"},
+                   {0, "name", "NAME", "name of the new box; of several, followed by -1, -2, ..."}},
+         .least = 1,
+         .most = 1,
+         .run = fork,
          .operand_kind = "box"},
         {.name = "wait",
          .operands = "BOX...",

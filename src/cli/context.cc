@@ -76,6 +76,7 @@ std::span<const Flag> global_flags() {
 
 Result<Context> Context::make(const Arguments& arguments) {
     Context context;
+    context.options_.notice = [](const std::string& sentence) { print_error(sentence); };
     context.debug_ = arguments.enabled("debug");
     if (arguments.has("config")) TRY(read_config(arguments.value("config"), context.options_));
     if (arguments.has("home")) context.options_.home = arguments.value("home");

@@ -106,6 +106,7 @@ std::vector<Flag> box_flags() {
         {'m', "memory", "MIB", "memory in MiB, or with a unit: 512m, 2g (1024)"},
         {0, "disk-size", "GB", "size of the disk (10)"},
         {0, "isolation", "KIND", "software, hardware or auto (auto)"},
+        {0, "engine", "ENGINE", "kvm, uml or auto (auto)"},
         {0, "security", "PRESET",
          "standard, or strict: a wall that the host cannot give is an error (standard)"},
         {0, "pull", "WHEN", "missing, always or never (missing)"},
@@ -140,6 +141,10 @@ Result<BoxOptions> box_options(const Arguments& arguments) {
         std::array<std::pair<std::string_view, Isolation>, 3>{{{"software", Isolation::kSoftware},
                                                                {"hardware", Isolation::kHardware},
                                                                {"auto", Isolation::kAuto}}}));
+    options.engine =
+        TRY(one_of<Engine>(arguments, "engine", Engine::kAuto,
+                           std::array<std::pair<std::string_view, Engine>, 3>{
+                               {{"kvm", Engine::kKvm}, {"uml", Engine::kUml}, {"auto", Engine::kAuto}}}));
     options.security =
         TRY(one_of<Security>(arguments, "security", Security::kStandard,
                              std::array<std::pair<std::string_view, Security>, 2>{

@@ -64,6 +64,12 @@ class Chain {
 
 }  // namespace
 
+Result<Qcow2Info> qcow2_info(const std::string& path) {
+    const auto io = TRY(make_file_io(TRY(base::open_file(path, O_RDONLY | O_NOFOLLOW)), path));
+    qcow2::Header header = TRY_CONTEXT(qcow2::read_header(*io), fmt::format("'{}'", path));
+    return Qcow2Info{header.virtual_size, std::move(header.backing)};
+}
+
 Result<void> Qcow2::create(const std::string& path, const Qcow2CreateOptions& options) {
     base::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (!fd.valid())

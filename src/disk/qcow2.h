@@ -53,6 +53,14 @@ struct Qcow2OpenOptions {
     std::vector<std::string> backing_dirs;
 };
 
+// What the header of an image says.
+struct Qcow2Info {
+    uint64_t virtual_size = 0;
+    std::optional<Backing> backing;
+};
+// Without opening the image, which may be in use.
+Result<Qcow2Info> qcow2_info(const std::string& path);
+
 inline constexpr unsigned kMaxBackingDepth = 32;
 
 class Qcow2 final : public BlockBackend {

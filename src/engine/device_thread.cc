@@ -37,4 +37,10 @@ void DeviceThread::stop() {
     thread_.join();
 }
 
+Result<void> run_on_both(DeviceThread& one, DeviceThread& other, const std::function<Result<void>()>& call) {
+    Result<void> outcome;
+    one.run([&] { other.run([&] { outcome = call(); }); });
+    return outcome;
+}
+
 }  // namespace boxlite::engine

@@ -25,4 +25,7 @@ class DeviceThread {
     std::thread thread_;
 };
 
+// Runs `call` while neither of the two does anything else.
+Result<void> run_on_both(DeviceThread& one, DeviceThread& other, const std::function<Result<void>()>& call);
+
 }  // namespace boxlite::engine

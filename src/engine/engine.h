@@ -7,10 +7,17 @@
 #include <vector>
 
 #include "base/event_loop.h"
+#include "engine/machine_snapshot.h"
 #include "jail/jail.h"
 #include "virtio/device.h"
 
 namespace boxlite::engine {
+
+// What this process has to reach of a machine besides its own descriptors.
+struct MachineProcesses {
+    pid_t group = 0;                   // process group to stop and continue; 0: none
+    std::vector<std::string> cgroups;  // that this process removes at the end
+};
 
 struct MachineConfig {
     std::string box_id;
@@ -28,9 +35,11 @@ struct MachineConfig {
     // True: an error when the host cannot give a part of the machine's confinement.
     bool strict_jail = false;
     // Called once the machine's process runs and before any thread of this process is started: the moment
-    // for the caller to confine itself, since it will start no other process. Gets the machine's cgroups,
-    // which this process removes at the end. An error ends the start.
-    std::function<Result<void>(const std::vector<std::string>& cgroups)> confine;
+    // for the caller to confine itself, since it will start no other process. An error ends the start.
+    std::function<Result<void>(const MachineProcesses&)> confine;
+    // Set: the machine goes on from there instead of booting, with the processors, the memory and devices of
+    // the same kinds that it was taken with. Only kvm. The machine takes it.
+    std::shared_ptr<MachineSnapshot> snapshot;
     // The guest kernel's messages, in pieces, on the machine's thread. Bounds what it keeps.
     std::function<void(base::ByteView)> console;
 };
@@ -60,6 +69,14 @@ class Machine {
     virtual pid_t pid() const = 0;
     // Ends the machine at once, as if its power was cut. The exit callback tells when it is over.
     virtual void kill() = 0;
+    // Stops the guest's processors: nothing runs in it until resume(). kUnsupported when this machine cannot.
+    virtual Result<void> pause() = 0;
+    virtual Result<void> resume() = 0;
+    // Calls `still` while no device of the machine does anything, and returns what it does.
+    virtual Result<void> with_devices_still(const std::function<Result<void>()>& still) = 0;
+    // The paused machine as it is now; `still` is called at that instant, as by with_devices_still(). The
+    // machine may go on when the call returns. kUnsupported when this engine has no memory snapshots.
+    virtual Result<MachineSnapshot> capture(const std::function<Result<void>()>& still) = 0;
 };
 
 // Called once, on `loop`'s thread, after the machine is gone and no device will be called again.
@@ -73,5 +90,8 @@ Result<std::unique_ptr<Machine>> start_uml(const MachineConfig& config, base::Ev
 // host has no KVM that can carry it.
 Result<std::unique_ptr<Machine>> start_kvm(const MachineConfig& config, base::EventLoop& loop,
                                            ExitCallback on_exit);
+
+// Whether this host's KVM really can: kUnsupported, with the reason, when not. At most about 50 ms.
+Result<void> probe_kvm();
 
 }  // namespace boxlite::engine

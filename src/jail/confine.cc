@@ -52,7 +52,7 @@ Result<JailReport> confine_shim(const ShimConfinement& confinement) {
             report.missing.push_back({what, std::error_code(errno, std::generic_category()).message()});
     };
     // Before anything is changed, so that an error changes nothing.
-    const SeccompProgram policy = TRY(shim_policy());
+    const SeccompProgram policy = TRY(shim_policy(confinement.stoppable_group));
     auto ruleset = make_ruleset(confinement);
     if (!ruleset.ok() && ruleset.error().code == ErrorCode::kNotFound) return std::move(ruleset).error();
     if (!ruleset.ok())

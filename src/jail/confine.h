@@ -14,6 +14,8 @@ struct ShimConfinement {
     std::vector<std::string> read_only;
     // Cgroup::folders() of its processes, so that it can still end and remove them.
     std::vector<std::string> cgroups;
+    // A process group that it may stop and continue; 0: none.
+    pid_t stoppable_group = 0;
     bool strict = false;
 };
 

@@ -13,8 +13,9 @@ namespace boxlite::jail {
 Result<SeccompProgram> uml_kernel_policy();
 
 // A box's supervisor, after its other processes were started: files, unix sockets, threads, /dev/kvm.
-// No other sockets, no new processes, no other program, signals only by pidfd. For the calling process.
-Result<SeccompProgram> shim_policy();
+// No other sockets, no new processes, no other program, signals only by pidfd, but for SIGSTOP and SIGCONT to
+// the process group `stoppable_group` (0: none). For the calling process.
+Result<SeccompProgram> shim_policy(pid_t stoppable_group);
 
 // Installs a program for every thread of this process.
 Result<void> apply_seccomp(const SeccompProgram& program);

@@ -1,5 +1,6 @@
 // Role: a box's supervisor once its other processes run. Which files it reaches is Landlock's matter.
 #include <sched.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -153,8 +154,14 @@ void allow_system(SeccompBuilder& policy) {
 
 }  // namespace
 
-Result<SeccompProgram> shim_policy() {
+Result<SeccompProgram> shim_policy(pid_t stoppable_group) {
     SeccompBuilder policy;
+    for (const int signal : {SIGSTOP, SIGCONT})
+        if (stoppable_group > 0)
+            policy.allow_if("kill",
+                            {SCMP_CMP(0, SCMP_CMP_MASKED_EQ, 0xffffffff,
+                                      static_cast<uint64_t>(static_cast<uint32_t>(-stoppable_group))),
+                             SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xffffffff, static_cast<uint64_t>(signal))});
     allow_files(policy);
     allow_sockets_and_events(policy);
     allow_memory_and_threads(policy);

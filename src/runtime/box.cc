@@ -39,6 +39,20 @@ Result<void> Box::restart(const StopOptions& options) {
     return start();
 }
 
+Result<void> Box::pause() {
+    return runtime::pause_box(*impl_);
+}
+
+Result<void> Box::resume() {
+    return runtime::resume_box(*impl_);
+}
+
+Result<std::vector<Box>> Box::fork(const ForkOptions& options) {
+    std::vector<Box> boxes;
+    for (auto& child : TRY(runtime::fork_box(*impl_, options))) boxes.emplace_back(std::move(child));
+    return boxes;
+}
+
 Result<Execution> Box::exec(const Command& command) {
     return runtime::start_execution(impl_, command);
 }

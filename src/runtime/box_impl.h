@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "boxlite/box.h"
 #include "runtime/runtime_impl.h"
@@ -24,6 +25,14 @@ class BoxImpl {
 };
 
 namespace runtime {
+
+struct CapturedMachine;
+
+// Where a box that is launched goes on from, instead of booting.
+struct GoingOn {
+    const CapturedMachine* machine = nullptr;
+    std::string machine_id;  // what /etc/machine-id becomes; empty: it stays
+};
 
 // What is true of a box now.
 struct Observation {
@@ -50,7 +59,7 @@ Result<Connection> running_or_started(const BoxImpl& box);
 
 // Starts the supervisor of a box that has none; the guest is then still booting. Returns whether this call
 // did.
-Result<bool> launch_box(const BoxImpl& box, const StartOptions& options);
+Result<bool> launch_box(const BoxImpl& box, const StartOptions& options, const GoingOn& from = {});
 // Waits until programs can be run. A boot that fails becomes the box's state, once its supervisor has gone;
 // `failed` is called before that is waited for.
 Result<void> await_box(const BoxImpl& box, const std::function<void()>& failed = {});
@@ -60,6 +69,10 @@ Result<bool> start_box(const BoxImpl& box, const StartOptions& options);
 // Waits for a supervisor that does not answer any more because it is ending.
 Result<void> wait_for_ending(const BoxImpl& box);
 Result<void> stop_box(const BoxImpl& box, const StopOptions& options);
+Result<void> pause_box(const BoxImpl& box);
+Result<void> resume_box(const BoxImpl& box);
+// The first box of a fork that fails takes all of them along. kUnsupported when the box's engine cannot fork.
+Result<std::vector<std::shared_ptr<BoxImpl>>> fork_box(const BoxImpl& parent, const ForkOptions& options);
 Result<void> remove_box(RuntimeImpl& runtime, const BoxConfig& config, bool force);
 
 // Removes folders without a record: of a creation or removal that was cut short.

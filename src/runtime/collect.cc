@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "runtime/bases.h"
 #include "runtime/box_impl.h"
+#include "runtime/layers.h"
 
 namespace boxlite::runtime {
 
@@ -46,6 +47,7 @@ void collect_stale_folders(RuntimeImpl& runtime) {
 void collect_unused_bases(RuntimeImpl& runtime) {
     const auto lock = base::FileLock::try_acquire(runtime.home.bases_lock());
     if (!lock.ok()) return;  // a box is being made; the next removal collects
+    collect_unused_layers(runtime.home);
     const auto unused = runtime.state->take_unused_bases();
     if (!unused.ok()) {
         base::log_warn("bases not collected", {{"error", unused.error().message}});

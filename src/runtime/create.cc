@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "disk/qcow2.h"
 #include "runtime/bases.h"
+#include "runtime/engine_choice.h"
 #include "runtime/names.h"
 #include "runtime/process_settings.h"
 
@@ -29,15 +30,11 @@ Result<void> check_options(const BoxOptions& options) {
     if (options.disk_size_gb < 1 || options.disk_size_gb > kMaxDiskGb)
         return base::make_error(ErrorCode::kInvalidArgument, "a box's disk has 1 to {} GB, not {}",
                                 kMaxDiskGb, options.disk_size_gb);
-    if (options.isolation == Isolation::kHardware)
-        return base::make_error(
-            ErrorCode::kUnsupportedEngine,
-            "hardware isolation was asked for, and this build has no engine that gives it; use "
-            "software isolation");
     return {};
 }
 
-Result<BoxConfig> make_config(const BoxOptions& options, const PreparedImage& image) {
+Result<BoxConfig> make_config(const BoxOptions& options, const EngineChoice& engine,
+                              const PreparedImage& image) {
     BoxConfig config;
     config.id = base::random_id();
     config.created_at = base::realtime_ns();
@@ -47,8 +44,9 @@ Result<BoxConfig> make_config(const BoxOptions& options, const PreparedImage& im
     config.cpus = options.cpus;
     config.memory_mib = options.memory_mib;
     config.disk_bytes = options.disk_size_gb << 30;
-    config.engine = "uml";
-    config.isolation = "software";
+    config.engine = engine.engine;
+    config.isolation = engine.isolation;
+    config.engine_fixed = options.engine != Engine::kAuto || options.isolation != Isolation::kAuto;
     config.strict = options.security == Security::kStrict;
     config.hostname = options.hostname.empty() ? config.id : options.hostname;
     config.cap_add = TRY(normalize_capabilities(options.cap_add));
@@ -60,7 +58,7 @@ Result<BoxConfig> make_config(const BoxOptions& options, const PreparedImage& im
     return config;
 }
 
-Result<void> make_disk(const Home& home, const BoxConfig& config) {
+Result<void> make_disk(const Home& home, const BoxConfig& config, const std::string& path) {
     const std::string base = base_path(home, config.base);
     disk::Qcow2CreateOptions options;
     options.virtual_size = config.disk_bytes;
@@ -68,7 +66,7 @@ Result<void> make_disk(const Home& home, const BoxConfig& config) {
     options.backing =
         disk::Backing{"../../bases" + base.substr(home.bases().size()), disk::ImageFormat::kRaw};
     options.durable = !config.auto_remove;
-    return disk::Qcow2::create(home.box(config.id).disk(), options);
+    return disk::Qcow2::create(path, options);
 }
 
 // The record is what makes the box exist.
@@ -91,18 +89,24 @@ Result<BoxConfig> create_box(RuntimeImpl& runtime, const BoxOptions& options, co
         return base::make_error(ErrorCode::kAlreadyExists,
                                 "a box named '{}' exists; remove it first or choose another name",
                                 options.name);
+    const EngineChoice engine = TRY(choose_engine(runtime, options.engine, options.isolation));
     const PreparedImage image =
         TRY(prepare_image(runtime, options.image, options.pull, options.disk_size_gb, progress));
-    BoxConfig config = TRY(make_config(options, image));
+    const BoxConfig config = TRY(make_config(options, engine, image));
+    return add_box(runtime, config, options.name,
+                   [&](const std::string& path) { return make_disk(runtime.home, config, path); });
+}
 
+Result<BoxConfig> add_box(RuntimeImpl& runtime, BoxConfig config, const std::string& name,
+                          const std::function<Result<void>(const std::string&)>& make_disk) {
     collect_stale_folders(runtime);
     const base::FileLock creating = TRY(base::FileLock::acquire_shared(runtime.home.boxes_lock()));
     const BoxFolder folder = runtime.home.box(config.id);
     auto recorded = [&]() -> Result<BoxConfig> {
         TRY(base::make_directories(folder.logs(), 0700));
-        TRY_CONTEXT(make_disk(runtime.home, config), "make the disk of a new box");
+        TRY_CONTEXT(make_disk(folder.disk()), "make the disk of a new box");
         if (!config.auto_remove) TRY(base::sync_directory(runtime.home.boxes()));
-        return record_box(*runtime.state, config, options.name);
+        return record_box(*runtime.state, std::move(config), name);
     }();
     if (!recorded.ok()) {
         (void)base::remove_tree(folder.path);

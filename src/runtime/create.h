@@ -10,4 +10,8 @@ namespace boxlite::runtime {
 // creation collects.
 Result<BoxConfig> create_box(RuntimeImpl& runtime, const BoxOptions& options, const ProgressSink& progress);
 
+// The same for a box whose configuration is known; `name` empty: one is made up. `make_disk` gets the path.
+Result<BoxConfig> add_box(RuntimeImpl& runtime, BoxConfig config, const std::string& name,
+                          const std::function<Result<void>(const std::string&)>& make_disk);
+
 }  // namespace boxlite::runtime

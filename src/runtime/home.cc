@@ -45,10 +45,10 @@ Result<std::string> choose(const std::string& path) {
 
 Result<Home> Home::open(const std::string& path) {
     Home home(TRY(choose(path)));
-    if (::access(home.boxes().c_str(), W_OK) != 0 || !base::path_exists(home.logs())) {
+    if (::access(home.boxes().c_str(), W_OK) != 0 || !base::path_exists(home.layers())) {
         TRY_CONTEXT(base::make_directories(home.path(), 0700), "home directory (change it with --home)");
         for (const std::string& folder :
-             {home.images(), home.bases(), home.kernels(), home.cache(), home.boxes(), home.logs()})
+             {home.images(), home.layers(), home.kernels(), home.cache(), home.boxes(), home.logs()})
             TRY_CONTEXT(base::make_directories(folder, 0700), "home directory (change it with --home)");
     }
     if (::access(home.boxes().c_str(), W_OK | X_OK) != 0)

@@ -37,6 +37,7 @@ class Home {
     std::string migration_lock() const { return path_ + "/boxlite.db.lock"; }
     std::string images() const { return path_ + "/images"; }
     std::string bases() const { return path_ + "/bases"; }
+    std::string layers() const { return bases() + "/layers"; }
     std::string boxes() const { return path_ + "/boxes"; }
     std::string kernels() const { return path_ + "/kernels"; }
     std::string cache() const { return path_ + "/cache"; }

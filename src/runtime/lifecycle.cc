@@ -9,6 +9,8 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "runtime/box_impl.h"
+#include "runtime/capture.h"
+#include "runtime/engine_choice.h"
 #include "runtime/specs.h"
 
 namespace boxlite::runtime {
@@ -22,6 +24,8 @@ constexpr milliseconds kPowerOffBudget{30'000};
 // For a supervisor that was told to stop at once, or was killed.
 constexpr milliseconds kKillBudget{5'000};
 
+const std::vector<base::Fd> kNoFiles;
+
 Error no_such_box(const BoxConfig& config) {
     return base::make_error(ErrorCode::kNotFound, "no such box: {}", config.name);
 }
@@ -32,10 +36,18 @@ Result<base::FileLock> lock_changes(const BoxConfig& config, const BoxFolder& fo
 }
 
 // The launch itself. The caller holds the change lock and no supervisor exists.
-Result<void> launch(const BoxImpl& box, BoxRecord& record, const StartOptions& options) {
+Result<void> launch(const BoxImpl& box, BoxRecord& record, const StartOptions& options, const GoingOn& from) {
     v1::BoxSpec spec = box_spec(box.config, box.folder, options);
     spec.set_log_dir(box.runtime->home.logs());
-    spec.set_kernel_path(TRY(box.runtime->assets.uml_kernel()));
+    if (from.machine) {
+        *spec.mutable_machine() = from.machine->image;
+        spec.set_machine_id(from.machine_id);
+        spec.set_engine("kvm");
+    } else if (!box.config.engine_fixed) {
+        spec.set_engine(TRY(choose_engine(*box.runtime, Engine::kAuto, Isolation::kAuto)).engine);
+    }
+    spec.set_kernel_path(
+        TRY(spec.engine() == "kvm" ? box.runtime->assets.kvm_kernel() : box.runtime->assets.uml_kernel()));
     spec.set_initramfs_path(TRY(box.runtime->assets.initramfs()));
     const std::string program = TRY(box.runtime->assets.supervisor());
 
@@ -46,7 +58,8 @@ Result<void> launch(const BoxImpl& box, BoxRecord& record, const StartOptions& o
         .status = BoxStatus::kRunning, .started_at = base::realtime_ns(), .boot_id = TRY(host_boot_id())};
     // Before the launch: whoever finds the box dead after a crash of ours then corrects the record.
     TRY(box.runtime->state->set_state(box.config.id, record.state));
-    auto launched = launch_supervisor(program, box.folder, spec);
+    auto launched =
+        launch_supervisor(program, box.folder, spec, from.machine ? from.machine->memory : kNoFiles);
     if (!launched.ok()) {
         remove_leftovers(box.config.id, box.folder);
         record.state.status = BoxStatus::kFailed;
@@ -80,7 +93,8 @@ Result<void> record_failed_start(const BoxImpl& box, Error error) {
 
 bool is_up(Connection& connection) {
     auto status = connection.client.call<v1::BoxStatus>(kBoxService, "Inspect", v1::Empty(), kKillBudget);
-    return status.ok() && (status->state() == "running" || status->state() == "starting");
+    return status.ok() &&
+           (status->state() == "running" || status->state() == "paused" || status->state() == "starting");
 }
 
 void kill_supervisor(const Connection& connection) {
@@ -140,7 +154,7 @@ Result<Connection> running_or_started(const BoxImpl& box) {
     return connect_supervisor(box.folder);
 }
 
-Result<bool> launch_box(const BoxImpl& box, const StartOptions& options) {
+Result<bool> launch_box(const BoxImpl& box, const StartOptions& options, const GoingOn& from) {
     const base::FileLock lock = TRY(lock_changes(box.config, box.folder));
     BoxRecord record = TRY(box.runtime->state->box_by_id(box.config.id));
     auto connection = connect_supervisor(box.folder);
@@ -150,7 +164,7 @@ Result<bool> launch_box(const BoxImpl& box, const StartOptions& options) {
         if (!TRY(wait_for_end(*connection, kPowerOffBudget))) kill_supervisor(*connection);
     }
     TRY(wait_until_gone(box.folder, kPowerOffBudget));
-    TRY(launch(box, record, options));
+    TRY(launch(box, record, options, from));
     return true;
 }
 
@@ -189,6 +203,18 @@ Result<void> stop_box(const BoxImpl& box, const StopOptions& options) {
     box.runtime->children.reap();
     if (record.state.status == BoxStatus::kRunning || record.state.status == BoxStatus::kStopping)
         settle(*box.runtime, record);
+    return {};
+}
+
+Result<void> pause_box(const BoxImpl& box) {
+    Connection connection = TRY(running(box));
+    TRY(connection.client.call<v1::Empty>(kBoxService, "Pause", v1::Empty(), kKillBudget));
+    return {};
+}
+
+Result<void> resume_box(const BoxImpl& box) {
+    Connection connection = TRY(running(box));
+    TRY(connection.client.call<v1::Empty>(kBoxService, "Resume", v1::Empty(), kKillBudget));
     return {};
 }
 

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "runtime/box_impl.h"
 #include "runtime/create.h"
+#include "runtime/engine_choice.h"
 #include "runtime/runtime_impl.h"
 
 namespace boxlite {
@@ -44,8 +45,8 @@ Result<std::shared_ptr<RuntimeImpl>> RuntimeImpl::open(const RuntimeOptions& opt
         if (registry.host.empty()) return base::make_error(ErrorCode::kConfig, "a registry without a host");
         registries.registries.push_back(registry_config(registry));
     }
-    return std::shared_ptr<RuntimeImpl>(
-        new RuntimeImpl(std::move(home), std::move(state), std::move(images), std::move(registries)));
+    return std::shared_ptr<RuntimeImpl>(new RuntimeImpl(std::move(home), std::move(state), std::move(images),
+                                                        std::move(registries), options.notice));
 }
 
 Result<Runtime> Runtime::open(const RuntimeOptions& options) {
@@ -112,8 +113,10 @@ Result<RuntimeInfo> Runtime::info() const {
         info.arch = host.machine;
         info.host_kernel = host.release;
     }
-    info.engine = "uml";
-    info.isolation = "software";
+    const runtime::EngineChoice choice = TRY(runtime::choose_engine(*impl_, Engine::kAuto, Isolation::kAuto));
+    info.engine = choice.engine;
+    info.isolation = choice.isolation;
+    info.engine_reason = choice.reason;
     for (const BoxInfo& box : TRY(list())) {
         ++info.boxes_total;
         info.boxes_running += box.status == BoxStatus::kRunning;

@@ -1,6 +1,7 @@
 // What a Runtime handle refers to: one process's view of a home directory.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,16 +27,18 @@ class RuntimeImpl {
     image::Store images;
     const image::RegistryOptions registries;
     const runtime::Assets assets;
+    const std::function<void(const std::string&)> notice;  // may be empty
     runtime::Children children;
 
   private:
     RuntimeImpl(runtime::Home h, std::unique_ptr<runtime::StateStore> s, image::Store i,
-                image::RegistryOptions r)
+                image::RegistryOptions r, std::function<void(const std::string&)> n)
         : home(std::move(h)),
           state(std::move(s)),
           images(std::move(i)),
           registries(std::move(r)),
-          assets(home) {}
+          assets(home),
+          notice(std::move(n)) {}
 };
 
 }  // namespace boxlite

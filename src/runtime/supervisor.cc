@@ -59,20 +59,6 @@ std::string tail_of(const std::string& path) {
     return text->size() > kStderrTail ? text->substr(text->size() - kStderrTail) : *text;
 }
 
-// The supervisor's one line: "ok", or "error <code> <message>".
-Result<void> parse_greeting(std::string_view line) {
-    if (line == "ok") return {};
-    constexpr std::string_view kErrorWord = "error ";
-    int code = 0;
-    if (line.starts_with(kErrorWord)) {
-        line.remove_prefix(kErrorWord.size());
-        const auto [end, bad] = std::from_chars(line.data(), line.data() + line.size(), code);
-        if (bad == std::errc() && end != line.data() + line.size() && *end == ' ')
-            return Error{static_cast<ErrorCode>(code), std::string(end + 1, line.data() + line.size())};
-    }
-    return base::make_error(ErrorCode::kEngine, "the supervisor answered '{}'", line);
-}
-
 Result<std::string> read_line(int fd, base::Deadline deadline) {
     std::string line;
     char buffer[4096];
@@ -92,15 +78,30 @@ Result<std::string> read_line(int fd, base::Deadline deadline) {
 }
 
 // The length goes first, since the stream stays open as the box's lifeline.
-Result<void> send_spec(int socket, const v1::BoxSpec& spec) {
+Result<void> send_spec(int socket, const v1::BoxSpec& spec, const std::vector<base::Fd>& memory) {
     const std::string body = spec.SerializeAsString();
     std::string message(4, '\0');
     base::store_be(message.data(), static_cast<uint32_t>(body.size()));
     message += body;
-    return base::send_with_fds(socket, base::as_bytes(message), {});
+    std::vector<int> files;
+    for (const base::Fd& file : memory) files.push_back(file.get());
+    return base::send_with_fds(socket, base::as_bytes(message), files);
 }
 
 }  // namespace
+
+Result<void> parse_greeting(std::string_view line) {
+    if (line == "ok") return {};
+    constexpr std::string_view kErrorWord = "error ";
+    int code = 0;
+    if (line.starts_with(kErrorWord)) {
+        line.remove_prefix(kErrorWord.size());
+        const auto [end, bad] = std::from_chars(line.data(), line.data() + line.size(), code);
+        if (bad == std::errc() && end != line.data() + line.size() && *end == ' ')
+            return Error{static_cast<ErrorCode>(code), std::string(end + 1, line.data() + line.size())};
+    }
+    return base::make_error(ErrorCode::kEngine, "the supervisor answered '{}'", line);
+}
 
 Result<rpc::Client> connect_client(const BoxFolder& folder) {
     return rpc::Client(TRY(base::connect_unix(folder.socket())));
@@ -179,7 +180,7 @@ std::optional<ExitRecord> read_exit_record(const BoxFolder& folder) {
 }
 
 Result<Launched> launch_supervisor(const std::string& program, const BoxFolder& folder,
-                                   const v1::BoxSpec& spec) {
+                                   const v1::BoxSpec& spec, const std::vector<base::Fd>& memory) {
     TRY(base::make_directories(folder.logs(), 0700));
     base::FdPair input = TRY(base::make_socketpair(SOCK_STREAM));
     base::FdPair greeting = TRY(base::make_pipe());
@@ -196,7 +197,7 @@ Result<Launched> launch_supervisor(const std::string& program, const BoxFolder& 
 
     const auto handshake = [&]() -> Result<void> {
         // A supervisor that dies early shows as a failed send here, and with its reason on the greeting pipe.
-        const auto sent = send_spec(input.first.get(), spec);
+        const auto sent = send_spec(input.first.get(), spec, memory);
         const std::string line = TRY(read_line(greeting.first.get(), base::Deadline(kLaunchBudget)));
         TRY(parse_greeting(line));
         return sent;

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/process.h"
 #include "rpc/box.pb.h"
@@ -57,6 +59,9 @@ struct ExitRecord {
 // nullopt when there is none (the supervisor was killed), or when what is there is damaged.
 std::optional<ExitRecord> read_exit_record(const BoxFolder& folder);
 
+// The one line that the supervisor's program prints: "ok", or "error <code> <message>", which is returned.
+Result<void> parse_greeting(std::string_view line);
+
 struct Launched {
     base::Process process;
     // For a box that is not detached: the box ends when this is closed.
@@ -64,7 +69,8 @@ struct Launched {
 };
 // Starts the supervisor and returns when it answers on its socket; the guest is then still booting.
 // The caller holds the change lock and has made sure that there is no other supervisor.
+// `memory`: the files of spec.machine()'s layers.
 Result<Launched> launch_supervisor(const std::string& program, const BoxFolder& folder,
-                                   const v1::BoxSpec& spec);
+                                   const v1::BoxSpec& spec, const std::vector<base::Fd>& memory);
 
 }  // namespace boxlite::runtime

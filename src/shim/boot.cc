@@ -21,18 +21,34 @@ constexpr milliseconds kAgentBudget{20'000};
 // The guest may have to replay a journal or grow a file system.
 constexpr milliseconds kSetupBudget{60'000};
 
+Result<std::shared_ptr<engine::MachineSnapshot>> take_machine(v1::BoxSpec& spec,
+                                                              std::vector<base::Fd> files) {
+    v1::MachineImage& image = *spec.mutable_machine();
+    if (static_cast<size_t>(image.layers_size()) != files.size())
+        return base::make_error(ErrorCode::kInvalidArgument, "{} files came for {} layers of memory",
+                                files.size(), image.layers_size());
+    auto snapshot = std::make_shared<engine::MachineSnapshot>();
+    snapshot->state = std::move(*image.mutable_state());
+    for (int i = 0; i < image.layers_size(); ++i) {
+        engine::MemoryLayer layer{std::move(files[static_cast<size_t>(i)]), {}};
+        for (const auto& run : image.layers(i).runs()) layer.runs.push_back({run.offset(), run.size()});
+        snapshot->memory.push_back(std::move(layer));
+    }
+    return snapshot;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Supervisor>> Supervisor::start(base::EventLoop& loop, v1::BoxSpec spec,
-                                                      base::Fd lifeline) {
+                                                      base::Fd lifeline, std::vector<base::Fd> memory) {
     std::unique_ptr<Supervisor> self(new Supervisor(loop, std::move(spec), std::move(lifeline)));
-    TRY(self->boot());
+    TRY(self->boot(std::move(memory)));
     return self;
 }
 
 Supervisor::~Supervisor() = default;
 
-Result<void> Supervisor::boot() {
+Result<void> Supervisor::boot(std::vector<base::Fd> memory) {
     boot_began_ = base::Clock::now();
     started_at_ns_ = base::realtime_ns();
     const std::string& dir = spec_.box_dir();
@@ -40,8 +56,8 @@ Result<void> Supervisor::boot() {
     TRY(reserve_exit_record());
     console_.emplace(TRY(ConsoleLog::create(dir + "/logs/console.log")));
     output_ = std::make_unique<MainOutput>(TRY(OutputLog::create(dir + "/logs/output.log")));
-    TRY(open_disk());
-    TRY(start_machine());
+    TRY(open_disk(dir + "/disk.qcow2"));
+    TRY(start_machine(std::move(memory)));
     TRY(listen());
     if (!spec_.detach()) {
         TRY(loop_.watch(lifeline_.get(), EPOLLIN | EPOLLRDHUP, [this](uint32_t) {
@@ -57,15 +73,17 @@ Result<void> Supervisor::boot() {
     return {};
 }
 
-Result<void> Supervisor::open_disk() {
-    const std::string path = spec_.box_dir() + "/disk.qcow2";
+Result<void> Supervisor::open_disk(const std::string& path) {
     auto disk = TRY(disk::Qcow2::open(path, {.backing_dirs = {spec_.box_dir() + "/../../bases"}}));
     if (spec_.disk_bytes() > disk->size()) TRY(disk->grow(spec_.disk_bytes()));
-    disk_ = std::make_unique<virtio::Block>(std::move(disk), kDiskSerial);
+    if (disk_)
+        disk_->replace_disk(std::move(disk));
+    else
+        disk_ = std::make_unique<virtio::Block>(std::move(disk), kDiskSerial);
     return {};
 }
 
-Result<void> Supervisor::start_machine() {
+Result<void> Supervisor::start_machine(std::vector<base::Fd> memory) {
     vsock_.listen(kAgentPort, [this](base::Fd stream) {
         // On the device's thread: the supervisor's own takes over.
         loop_.post([this, stream = std::make_shared<base::Fd>(std::move(stream))] {
@@ -82,20 +100,22 @@ Result<void> Supervisor::start_machine() {
     config.devices = {&vsock_, disk_.get(), &rng_};
     config.user_mode = spec_.user_mode();
     config.strict_jail = spec_.strict_jail();
-    config.confine = [this](const std::vector<std::string>& cgroups) { return confine(cgroups); };
+    config.confine = [this](const engine::MachineProcesses& machine) { return confine(machine); };
+    if (spec_.has_machine()) config.snapshot = TRY(take_machine(spec_, std::move(memory)));
     config.console = [this](base::ByteView text) { console_->append(text); };
-    machine_ =
-        TRY(engine::start_uml(config, loop_, [this](engine::MachineExit exit) { machine_ended(exit); }));
+    const auto start = spec_.engine() == "kvm" ? engine::start_kvm : engine::start_uml;
+    machine_ = TRY(start(config, loop_, [this](engine::MachineExit exit) { machine_ended(exit); }));
     return {};
 }
 
 // From here on the supervisor reaches its box's folder, the disks below it and its log, and nothing else.
-Result<void> Supervisor::confine(const std::vector<std::string>& cgroups) {
+Result<void> Supervisor::confine(const engine::MachineProcesses& machine) {
     jail::ShimConfinement confinement;
     confinement.read_write = {spec_.box_dir()};
     if (!spec_.log_dir().empty()) confinement.read_write.push_back(spec_.log_dir());
     confinement.read_only = {spec_.box_dir() + "/../../bases"};
-    confinement.cgroups = cgroups;
+    confinement.cgroups = machine.cgroups;
+    confinement.stoppable_group = machine.group;
     confinement.strict = spec_.strict_jail();
     own_jail_ = TRY(jail::confine_shim(confinement));
     return {};
@@ -105,7 +125,7 @@ void Supervisor::agent_connected(base::Fd stream) {
     if (agent_ || state_ != State::kStarting) return;  // a second caller is not the agent
     auto channel = rpc::Channel::make(loop_, std::move(stream), nullptr, [this](const Error& reason) {
         if (state_ == State::kStarting) fail_boot(reason);
-        if (state_ == State::kRunning) {
+        if (state_ == State::kRunning || state_ == State::kPaused) {
             base::log_error("the connection to the agent was lost", {{"error", reason.message}});
             end_reason_ = "the guest agent was lost: " + reason.message;
             power_off();
@@ -117,6 +137,7 @@ void Supervisor::agent_connected(base::Fd stream) {
 }
 
 void Supervisor::set_up_guest() {
+    if (spec_.has_machine()) return resume_guest();
     v1::SetupRequest request;
     request.set_disk_serial(kDiskSerial);
     request.set_disk_bytes(spec_.disk_bytes());
@@ -127,6 +148,19 @@ void Supervisor::set_up_guest() {
     request.set_entropy(entropy, sizeof entropy);
     request.set_idle_init(!spec_.has_main());
     agent_->call("boxlite.v1.Guest", "Setup", request, kSetupBudget,
+                 [this](Result<std::string_view> answer) { guest_ready(std::move(answer)); });
+}
+
+// The guest is there already, as it was when its machine was captured, and has to become this box.
+void Supervisor::resume_guest() {
+    v1::ResumeRequest request;
+    request.set_hostname(spec_.container().hostname());
+    request.set_machine_id(spec_.machine_id());
+    request.set_realtime_ns(base::realtime_ns());
+    uint8_t entropy[kEntropyBytes];
+    base::random_bytes(entropy);
+    request.set_entropy(entropy, sizeof entropy);
+    agent_->call("boxlite.v1.Guest", "Resume", request, kSetupBudget,
                  [this](Result<std::string_view> answer) { guest_ready(std::move(answer)); });
 }
 
@@ -142,7 +176,8 @@ void Supervisor::guest_ready(Result<std::string_view> answer) {
     if (!response.ParseFromArray(answer->data(), static_cast<int>(answer->size())))
         return fail_boot(base::make_error(ErrorCode::kEngine, "the agent's answer to Setup is damaged"));
     kernel_release_ = response.kernel();
-    if (spec_.has_main()) return start_main();
+    if (spec_.has_main() && !spec_.has_machine()) return start_main();
+    if (spec_.has_main()) follow_main();
     become_running();
 }
 
@@ -150,21 +185,24 @@ void Supervisor::start_main() {
     v1::StartRequest request;
     request.set_id("main");
     *request.mutable_process() = spec_.main();
-    agent_->call(
-        "boxlite.v1.Execution", "Start", request, {}, [this](const Result<std::string_view>& answer) {
-            if (state_ != State::kStarting) return;
-            if (!answer.ok()) return fail_boot(answer.error());
-            output_->start(agent_, spec_.main().has_tty());
-            v1::ExecutionId id;
-            id.set_id("main");
-            agent_->call(
-                "boxlite.v1.Execution", "Wait", id, {}, [this](const Result<std::string_view>& ended) {
-                    v1::ExitStatus status;
-                    if (ended.ok() && status.ParseFromArray(ended->data(), static_cast<int>(ended->size())))
-                        main_ended(status);
-                });
-            become_running();
-        });
+    agent_->call("boxlite.v1.Execution", "Start", request, {},
+                 [this](const Result<std::string_view>& answer) {
+                     if (state_ != State::kStarting) return;
+                     if (!answer.ok()) return fail_boot(answer.error());
+                     follow_main();
+                     become_running();
+                 });
+}
+
+void Supervisor::follow_main() {
+    output_->start(agent_, spec_.main().has_tty());
+    v1::ExecutionId id;
+    id.set_id("main");
+    agent_->call("boxlite.v1.Execution", "Wait", id, {}, [this](const Result<std::string_view>& ended) {
+        v1::ExitStatus status;
+        if (ended.ok() && status.ParseFromArray(ended->data(), static_cast<int>(ended->size())))
+            main_ended(status);
+    });
 }
 
 void Supervisor::become_running() {

@@ -30,6 +30,11 @@ bool is_about_main(const rpc::RequestView& request) {
            id.id() == "main";
 }
 
+// Other requests belong to what runs already, and wait with it.
+bool begins_work(const std::string& service, const std::string& method) {
+    return service == "boxlite.v1.Files" || method == "Start";
+}
+
 }  // namespace
 
 Result<void> Supervisor::listen() {
@@ -84,6 +89,9 @@ void Supervisor::handle(const Connection& connection, const rpc::RequestView& re
 void Supervisor::forward(const std::string& service, const std::string& method, const std::string& payload,
                          rpc::Responder responder) {
     if (failure_) return responder.fail(*failure_);
+    if (state_ == State::kPaused && begins_work(service, method))
+        return responder.fail(
+            base::make_error(ErrorCode::kInvalidState, "box '{}' is paused; unpause it first", spec_.name()));
     if (state_ == State::kOff || !agent_ || !agent_->open())
         return responder.fail(base::make_error(ErrorCode::kStopped, "the box is stopping: {}", end_reason_));
     // A responder moves, a callback must be copyable.
@@ -136,6 +144,15 @@ void Supervisor::handle_box(const Connection& connection, const rpc::RequestView
         stop_waiters_.push_back(std::move(responder));
         return stop(message.grace_ms(), "stopped on request");
     }
+    if (request.method == "Capture") {
+        v1::CaptureRequest message;
+        if (parse(request, message, responder)) capture(message, std::move(responder));
+        return;
+    }
+    if (request.method == "Pause" || request.method == "Resume") {
+        const auto done = request.method == "Pause" ? pause() : resume();
+        return done.ok() ? responder.reply(v1::Empty()) : responder.fail(done.error());
+    }
     responder.fail(
         base::make_error(ErrorCode::kUnsupported, "no method {}.{}", request.service, request.method));
 }
@@ -163,7 +180,7 @@ void Supervisor::answer_waiters() {
 
 v1::BoxStatus Supervisor::status() const {
     v1::BoxStatus status;
-    constexpr const char* kNames[] = {"starting", "running", "stopping", "stopped"};
+    constexpr const char* kNames[] = {"starting", "running", "paused", "stopping", "stopped"};
     status.set_state(failure_ ? "failed" : kNames[static_cast<int>(state_)]);
     status.set_shim_pid(::getpid());
     status.set_machine_pid(machine_->pid());

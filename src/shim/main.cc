@@ -1,4 +1,5 @@
-// boxlite-shim: the supervisor process of one box. Started by the library, never by hand.
+// boxlite-shim: the supervisor process of one box. Started by the library, never by hand; with --probe-kvm
+// it is none, but says whether this host's KVM can carry a machine.
 //   stdin   length (32 bits, big endian) and a BoxSpec; then the lifeline of a box that is not detached
 //   stdout  one line: "ok", or "error <code> <message>"; then closed
 #include <fcntl.h>
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
 
 #include "base/log.h"
 #include "shim/supervisor.h"
@@ -20,18 +22,26 @@ namespace {
 constexpr uint32_t kMaxSpecBytes = 4 << 20;
 constexpr uint32_t kTerminationGraceMs = 5000;
 
-Result<v1::BoxSpec> read_spec() {
+struct Specification {
+    v1::BoxSpec box;
+    std::vector<base::Fd> memory;
+};
+
+Result<Specification> read_spec() {
+    // Descriptors come with the first byte.
+    Specification specification;
     uint8_t length[4];
-    TRY_CONTEXT(base::read_exact(STDIN_FILENO, length), "the box's specification");
+    if (TRY(base::recv_with_fds(STDIN_FILENO, {length, 1}, specification.memory)) != 1)
+        return base::make_error(ErrorCode::kInvalidArgument, "no specification of a box came");
+    TRY_CONTEXT(base::read_exact(STDIN_FILENO, {length + 1, 3}), "the box's specification");
     const uint32_t size = base::load_be<uint32_t>(length);
     if (size > kMaxSpecBytes)
         return base::make_error(ErrorCode::kInvalidArgument, "a specification of {} bytes", size);
     base::Bytes bytes(size);
     TRY_CONTEXT(base::read_exact(STDIN_FILENO, bytes), "the box's specification");
-    v1::BoxSpec spec;
-    if (!spec.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    if (!specification.box.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
         return base::make_error(ErrorCode::kInvalidArgument, "the box's specification is damaged");
-    return spec;
+    return specification;
 }
 
 // SIGTERM and SIGINT stop the box in order.
@@ -62,18 +72,26 @@ void greet(const Result<void>& outcome) {
     ::close(null);
 }
 
+// Answers on stdout as for a box: whether this host's KVM can carry a machine.
+int probe_kvm() {
+    const auto usable = engine::probe_kvm();
+    greet(usable);
+    return usable.ok() ? 0 : 1;
+}
+
 Result<void> run() {
     auto spec = read_spec();
     if (!spec.ok()) {
         greet(spec.error());
         return std::move(spec).error();
     }
-    if (!spec->log_dir().empty())
-        (void)base::log_to(spec->log_dir(), "shim", base::LogLevel::kInfo, base::LogLevel::kError);
+    if (!spec->box.log_dir().empty())
+        (void)base::log_to(spec->box.log_dir(), "shim", base::LogLevel::kInfo, base::LogLevel::kError);
     auto loop = TRY(base::EventLoop::make());
     const base::Fd signals = TRY(watch_signals());
-    auto supervisor = Supervisor::start(*loop, std::move(spec).value(),
-                                        base::Fd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)));
+    auto supervisor =
+        Supervisor::start(*loop, std::move(spec->box), base::Fd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)),
+                          std::move(spec->memory));
     greet(supervisor.ok() ? Result<void>() : supervisor.error());
     if (!supervisor.ok()) return std::move(supervisor).error();
     TRY(loop->watch(signals.get(), EPOLLIN, [&](uint32_t) {
@@ -88,7 +106,8 @@ Result<void> run() {
 }  // namespace
 }  // namespace boxlite::shim
 
-int main() {
+int main(int argc, char** argv) {
+    if (argc == 2 && std::string_view(argv[1]) == "--probe-kvm") return boxlite::shim::probe_kvm();
     const auto outcome = boxlite::shim::run();
     if (outcome.ok()) return 0;
     std::fprintf(stderr, "boxlite-shim: %s\n", outcome.error().message.c_str());

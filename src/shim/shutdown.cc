@@ -17,8 +17,6 @@ using std::chrono::milliseconds;
 
 // After the grace: syncing a full page cache to a slow disk.
 constexpr milliseconds kSyncBudget{25'000};
-// From the agent's word that the disk is clean to the end of the kernel.
-constexpr milliseconds kPowerOffBudget{3'000};
 // For clients that have yet to ask how the main process ended.
 constexpr milliseconds kLingerBudget{2'000};
 // For readers of its output that hold and have not seen its end.
@@ -62,6 +60,11 @@ void Supervisor::stop(uint32_t grace_ms, const std::string& reason) {
         fail_boot(base::make_error(ErrorCode::kStopped, "the box was stopped while it started: {}", reason));
         return;
     }
+    if (state_ == State::kPaused) {
+        const auto resumed = machine_->resume();
+        if (!resumed.ok())
+            base::log_error("the box could not be resumed", {{"error", resumed.error().message}});
+    }
     shut_down_guest(grace_ms);
 }
 
@@ -74,15 +77,18 @@ void Supervisor::shut_down_guest(uint32_t grace_ms) {
         [this](const Result<std::string_view>& answer) {
             if (!answer.ok())
                 base::log_error("the guest did not shut down in order", {{"error", answer.error().message}});
-            if (agent_) agent_->close();
-            off_timer_ = loop_.after(kPowerOffBudget, [this] { power_off(); });
+            // The disk is clean, and nothing is left that the guest could do better than this.
+            power_off();
         });
 }
 
 void Supervisor::main_ended(const v1::ExitStatus& status) {
     main_exit_ = status;
     for (rpc::Responder& waiter : std::exchange(main_waiters_, {})) waiter.reply(status);
-    if (state_ != State::kRunning) return;
+    if (state_ == State::kRunning) stop_after_main();
+}
+
+void Supervisor::stop_after_main() {
     end_reason_ = "the main process has ended";
     // The rest of its output first: it goes with the machine.
     const auto shut = [this] {
@@ -104,13 +110,12 @@ void Supervisor::power_off() {
 
 void Supervisor::machine_ended(const engine::MachineExit& exit) {
     loop_.cancel(boot_timer_);
-    loop_.cancel(off_timer_);
     if (state_ == State::kStarting && !failure_) {
         const std::string words = console_->last_lines();
         failure_ = base::make_error(ErrorCode::kEngine, "{} before the guest was up; its last words: {}{}",
                                     describe(exit), words, way_out(words));
         end_reason_ = failure_->message;
-    } else if (state_ == State::kRunning && end_reason_.empty()) {
+    } else if ((state_ == State::kRunning || state_ == State::kPaused) && end_reason_.empty()) {
         end_reason_ = fmt::format("{}; its last words: {}", describe(exit), console_->last_lines());
     }
     state_ = State::kOff;

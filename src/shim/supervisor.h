@@ -24,36 +24,39 @@ namespace boxlite::shim {
 class Supervisor {
   public:
     // Takes the box's lock, opens its disk and socket and starts the machine. After this, clients can
-    // connect. `lifeline` is watched unless the box is detached.
+    // connect. `lifeline` is watched unless the box is detached. `memory`: the layers of spec.machine().
     static Result<std::unique_ptr<Supervisor>> start(base::EventLoop& loop, v1::BoxSpec spec,
-                                                     base::Fd lifeline);
+                                                     base::Fd lifeline, std::vector<base::Fd> memory);
     ~Supervisor();
 
     // Shuts the box down in order, as Stop with that grace does. Idempotent.
     void stop(uint32_t grace_ms, const std::string& reason);
 
   private:
-    enum class State { kStarting, kRunning, kStopping, kOff };
+    enum class State { kStarting, kRunning, kPaused, kStopping, kOff };
     using Connection = std::shared_ptr<rpc::Channel>;
 
     Supervisor(base::EventLoop& loop, v1::BoxSpec spec, base::Fd lifeline)
         : loop_(loop), spec_(std::move(spec)), lifeline_(std::move(lifeline)) {}
 
     // boot.cc
-    Result<void> boot();
-    Result<void> open_disk();
-    Result<void> start_machine();
-    Result<void> confine(const std::vector<std::string>& cgroups);
+    Result<void> boot(std::vector<base::Fd> memory);
+    Result<void> open_disk(const std::string& path);
+    Result<void> start_machine(std::vector<base::Fd> memory);
+    Result<void> confine(const engine::MachineProcesses& machine);
     void agent_connected(base::Fd stream);
     void set_up_guest();
+    void resume_guest();
     void guest_ready(Result<std::string_view> answer);
     void start_main();
+    void follow_main();
     void become_running();
     void fail_boot(Error error);
 
     // shutdown.cc
     void shut_down_guest(uint32_t grace_ms);
     void main_ended(const v1::ExitStatus& status);
+    void stop_after_main();
     void machine_ended(const engine::MachineExit& exit);
     void power_off();
     void finish();
@@ -61,6 +64,16 @@ class Supervisor {
     Result<void> reserve_exit_record();
     Result<void> fill_exit_record(std::string text) const;
     void write_exit_record() const;
+
+    // pause.cc
+    Result<void> pause();
+    Result<void> resume();
+
+    // capture.cc
+    void capture(const v1::CaptureRequest& request, rpc::Responder responder);
+    void answer_capture(const v1::CaptureRequest& request, rpc::Responder responder);
+    Result<v1::CaptureResponse> capture_now(const v1::CaptureRequest& request);
+    Result<void> swap_disk(const std::string& layer);
 
     // control.cc
     Result<void> listen();
@@ -100,7 +113,6 @@ class Supervisor {
     jail::JailReport own_jail_;
     std::shared_ptr<rpc::Channel> agent_;
     base::EventLoop::TimerId boot_timer_ = 0;
-    base::EventLoop::TimerId off_timer_ = 0;
     base::EventLoop::TimerId linger_timer_ = 0;
 
     // Requests that wait: for the guest to be up, for the main process to end, for the machine to be off.

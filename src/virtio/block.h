@@ -24,6 +24,8 @@ class Block final : public Device {
 
     // The disk, once the driver is gone: to flush and close it.
     disk::BlockBackend& disk() { return *disk_; }
+    // Another one of the same size and content. While the device does nothing.
+    void replace_disk(std::unique_ptr<disk::BlockBackend> disk) { disk_ = std::move(disk); }
 
   private:
     struct Request {

@@ -41,6 +41,8 @@ class Device {
     virtual void process(size_t queue) = 0;
     // The driver has gone, or resets the device: forget the connection's state.
     virtual void reset() {}
+    // The guest goes on from a snapshot in a new device: what was connected to the old one is not.
+    virtual void restored() {}
 
   protected:
     DeviceHost* host_ = nullptr;

@@ -7,8 +7,9 @@
 
 namespace boxlite::virtio {
 
-Result<MappedMemory> MappedMemory::map(int fd, uint64_t offset, uint64_t size) {
-    void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
+Result<MappedMemory> MappedMemory::map(int fd, uint64_t offset, uint64_t size, bool shared) {
+    const int flags = shared ? MAP_SHARED : MAP_PRIVATE | MAP_NORESERVE;
+    void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(offset));
     if (data == MAP_FAILED)
         return base::errno_error(ErrorCode::kEngine, "map {} bytes of guest memory", size);
     ::madvise(data, size, MADV_DONTDUMP);

@@ -18,8 +18,9 @@ namespace boxlite::virtio {
 class MappedMemory {
   public:
     MappedMemory() = default;
-    // Maps `size` bytes of `fd` from `offset` (page aligned), shared, readable and writable.
-    static Result<MappedMemory> map(int fd, uint64_t offset, uint64_t size);
+    // Maps `size` bytes of `fd` from `offset` (page aligned), readable and writable. Not `shared`: what is
+    // written stays in this mapping.
+    static Result<MappedMemory> map(int fd, uint64_t offset, uint64_t size, bool shared = true);
     MappedMemory(MappedMemory&& other) noexcept
         : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
     MappedMemory& operator=(MappedMemory&& other) noexcept;

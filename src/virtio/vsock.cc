@@ -14,6 +14,8 @@ namespace {
 
 constexpr size_t kReceive = 0;
 constexpr size_t kTransmit = 1;
+constexpr size_t kEvent = 2;
+constexpr uint32_t kTransportReset = 0;
 constexpr uint16_t kTypeStream = 1;
 constexpr uint16_t kOpRequest = 1, kOpResponse = 2, kOpReset = 3, kOpShutdown = 4, kOpPayload = 5,
                    kOpCreditUpdate = 6, kOpCreditRequest = 7;
@@ -32,6 +34,19 @@ void Vsock::reset() {
     connections_.clear();
     controls_.clear();
     ready_.clear();
+}
+
+// virtio 1.2, 5.10.6.6: the guest's connections end.
+void Vsock::restored() {
+    Queue& queue = host_->queue(kEvent);
+    if (!queue.running()) return;
+    const auto chain = queue.pop();
+    if (!chain) return;
+    uint8_t event[4];
+    base::store_le<uint32_t>(event, kTransportReset);
+    const bool told = write_segments(queue.memory(), chain->writable, 0, event);
+    queue.push(chain->head, told ? sizeof event : 0);
+    host_->notify(kEvent);
 }
 
 void Vsock::process(size_t index) {

@@ -33,6 +33,7 @@ class Vsock final : public Device {
     base::ByteView config() const override { return config_; }
     void process(size_t queue) override;
     void reset() override;
+    void restored() override;
 
   private:
     // virtio 1.2, 5.10.6.

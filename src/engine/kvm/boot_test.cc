@@ -27,7 +27,7 @@ class BootTest : public ::testing::Test {
         if (!initramfs.empty()) image.initramfs = file_of(initramfs);
         image.command_line = "quiet";
         image.memory_bytes = kMemory;
-        return load_boot_image(*memory_.view, image);
+        return load_boot_image(*memory_.view(), image);
     }
     std::string refusal(const TestingKernelHead& head) {
         const auto loaded = load(testing_kernel(head, kCode));
@@ -37,10 +37,10 @@ class BootTest : public ::testing::Test {
     template <typename T>
     T at(uint64_t address) {
         T value{};
-        EXPECT_TRUE(memory_.view->read_value(address, &value));
+        EXPECT_TRUE(memory_.view()->read_value(address, &value));
         return value;
     }
-    MachineMemory memory_ = make_memory(kMemory).value();
+    MachineMemory memory_ = MachineMemory::make(kMemory).value();
     const TestingKernelHead good_ = testing_kernel_head(sizeof kCode);
 };
 
@@ -105,7 +105,7 @@ TEST_F(BootTest, ACommandLineThatIsTooLongIsRefused) {
     image.kernel = file_of(testing_kernel(kCode));
     image.command_line = std::string(2048, 'x');
     image.memory_bytes = kMemory;
-    EXPECT_EQ(load_boot_image(*memory_.view, image).error().code, ErrorCode::kInvalidArgument);
+    EXPECT_EQ(load_boot_image(*memory_.view(), image).error().code, ErrorCode::kInvalidArgument);
 }
 
 TEST_F(BootTest, DamagedKernelsAreHarmless) {

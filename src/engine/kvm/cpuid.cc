@@ -26,6 +26,20 @@ constexpr uint32_t kThreadLevel = 1 << 8, kCoreLevel = 2 << 8;
 constexpr uint32_t kHiddenLeaves[] = {0xa,        0xb,        0x1f,       0x8000000a, 0x8000001b,
                                       0x8000001e, 0x8000001f, 0x80000022, 0x80000026};
 
+// Where CPUID tells features, and which bits of each register do.
+struct FeatureLeaf {
+    uint32_t function, index, eax, ebx, ecx, edx;
+};
+constexpr uint32_t kAll = UINT32_MAX;
+constexpr FeatureLeaf kFeatureLeaves[] = {
+    {1, 0, 0, 0, kAll & ~bit(27), kAll},  // but that the guest has enabled XSAVE
+    {7, 0, 0, kAll, kAll, kAll},         {7, 1, kAll, kAll, kAll, kAll},
+    {0xd, 0, kAll, 0, 0, kAll},  // the parts of the state that XSAVE knows
+    {0xd, 1, kAll, 0, kAll, kAll},       {0x80000001, 0, 0, 0, kAll, kAll},
+    {0x80000007, 0, 0, 0, 0, kAll},      {0x80000008, 0, 0, kAll, 0, 0},
+    {0x40000001, 0, kAll, 0, 0, 0},  // KVM's own
+};
+
 // Bits of an APIC id that number the processors.
 uint32_t id_bits(uint32_t cpus) {
     return static_cast<uint32_t>(std::bit_width(cpus - 1));
@@ -107,6 +121,34 @@ std::vector<kvm_cpuid_entry2> guest_cpuid(const std::vector<kvm_cpuid_entry2>& s
         for (uint32_t level = 0; leaf <= max_leaf && level < 3; ++level)
             result.push_back(topology_level(leaf, level, cpu, cpus));
     return result;
+}
+
+Result<void> check_cpuid(const std::vector<kvm_cpuid_entry2>& taken,
+                         const std::vector<kvm_cpuid_entry2>& offered) {
+    const auto find = [](const std::vector<kvm_cpuid_entry2>& table, uint32_t leaf, uint32_t index) {
+        const auto found = std::find_if(table.begin(), table.end(), [&](const kvm_cpuid_entry2& e) {
+            return e.function == leaf && e.index == index;
+        });
+        return found == table.end() ? kvm_cpuid_entry2{} : *found;
+    };
+    const kvm_cpuid_entry2 here = find(offered, 0, 0), there = find(taken, 0, 0);
+    if (here.ebx != there.ebx || here.ecx != there.ecx || here.edx != there.edx)
+        return base::make_error(ErrorCode::kUnsupported,
+                                "the snapshot was taken on a processor of another vendor");
+    for (const FeatureLeaf& leaf : kFeatureLeaves) {
+        const kvm_cpuid_entry2 has = find(offered, leaf.function, leaf.index);
+        const kvm_cpuid_entry2 had = find(taken, leaf.function, leaf.index);
+        const uint32_t missing[] = {had.eax & ~has.eax & leaf.eax, had.ebx & ~has.ebx & leaf.ebx,
+                                    had.ecx & ~has.ecx & leaf.ecx, had.edx & ~has.edx & leaf.edx};
+        for (size_t i = 0; i < 4; ++i)
+            if (missing[i])
+                return base::make_error(
+                    ErrorCode::kUnsupported,
+                    "the snapshot was taken on a processor with features that this one lacks: CPUID leaf "
+                    "{:#x}.{} e{}x {:#x}",
+                    leaf.function, leaf.index, "abcd"[i], missing[i]);
+    }
+    return {};
 }
 
 }  // namespace boxlite::engine::kvm

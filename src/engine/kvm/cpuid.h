@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "base/result.h"
 #include "engine/kvm/abi.h"
 
 namespace boxlite::engine::kvm {
@@ -12,5 +13,10 @@ namespace boxlite::engine::kvm {
 // performance counters, no waiting on a line of memory.
 std::vector<kvm_cpuid_entry2> guest_cpuid(const std::vector<kvm_cpuid_entry2>& supported, uint32_t cpu,
                                           uint32_t cpus);
+
+// Whether a guest that saw `taken` can go on where `offered` is what processor 0 gets: the same vendor, and
+// no feature missing that it may have found. kUnsupported otherwise.
+Result<void> check_cpuid(const std::vector<kvm_cpuid_entry2>& taken,
+                         const std::vector<kvm_cpuid_entry2>& offered);
 
 }  // namespace boxlite::engine::kvm

@@ -53,6 +53,18 @@ void IoApic::write(uint64_t offset, base::ByteView data) {
     if (offset == kEoi) resample_level_pins(static_cast<uint8_t>(value));
 }
 
+IoApic::State IoApic::save() {
+    const std::scoped_lock lock(mutex_);
+    return {select_, id_, entries_};
+}
+
+void IoApic::restore(const State& state) {
+    const std::scoped_lock lock(mutex_);
+    select_ = state.select & 0xff;
+    id_ = state.id & kIdMask;
+    for (uint32_t pin = 0; pin < kIoApicPins; ++pin) update(pin, state.entries[pin] & kWritable);
+}
+
 void IoApic::end_of_interrupt(uint8_t vector) {
     const std::scoped_lock lock(mutex_);
     resample_level_pins(vector);

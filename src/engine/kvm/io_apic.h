@@ -40,6 +40,15 @@ class IoApic {
     // At `offset` into its page. Other than 32-bit accesses do nothing.
     void read(uint64_t offset, std::span<uint8_t> data);
     void write(uint64_t offset, base::ByteView data);
+    // What a snapshot keeps. restore() routes each pin again.
+    struct State {
+        uint32_t select = 0;
+        uint32_t id = 0;
+        std::array<uint64_t, kIoApicPins> entries{};
+    };
+    State save();
+    void restore(const State& state);
+
     // A local APIC has seen the end of a level-triggered interrupt.
     void end_of_interrupt(uint8_t vector);
 

@@ -8,6 +8,8 @@
 #include "engine/engine.h"
 #include "engine/kvm/bus.h"
 #include "engine/kvm/console_relay.h"
+#include "engine/kvm/cpuid.h"
+#include "engine/kvm/snapshot.h"
 #include "engine/kvm/vcpu.h"
 #include "virtio/console.h"
 
@@ -38,23 +40,10 @@ class KvmMachine final : public Machine, private kvm::ExitHandler, private kvm::
 
     Result<void> start(const MachineConfig& config) {
         TRY(check(config));
-        kvm::BootImage image;
-        image.kernel = TRY(base::open_file(config.kernel_path, O_RDONLY));
-        if (!config.initramfs_path.empty())
-            image.initramfs = TRY(base::open_file(config.initramfs_path, O_RDONLY));
+        devices_ = {&console_};
+        devices_.insert(devices_.end(), config.devices.begin(), config.devices.end());
         vm_.emplace(TRY(kvm::Vm::make()));
-        std::vector<virtio::Device*> devices = {&console_};
-        devices.insert(devices.end(), config.devices.begin(), config.devices.end());
-        image.command_line = kvm::command_line(devices.size());
-        image.memory_bytes = uint64_t{config.memory_mib} << 20;
-        image.cpus = config.cpus;
-        memory_ = TRY(kvm::make_memory(image.memory_bytes));
-        TRY(vm_->add_memory(*memory_.view, image.memory_bytes));
-        const kvm::BootState boot = TRY(kvm::load_boot_image(*memory_.view, image));
-        for (uint32_t id = 0; id < config.cpus; ++id)
-            vcpus_.push_back(TRY(kvm::Vcpu::make(*vm_, id, config.cpus, boot)));
-        if (config.confine) TRY(config.confine({}));
-        TRY(start_devices(devices));
+        TRY(config.snapshot ? go_on(config) : boot(config));
         for (const auto& vcpu : vcpus_) vcpu->start(*this);
         return {};
     }
@@ -64,8 +53,90 @@ class KvmMachine final : public Machine, private kvm::ExitHandler, private kvm::
     const jail::JailReport& jail() const override { return jail_; }
     pid_t pid() const override { return ::getpid(); }
     void kill() override { end(MachineExit::Kind::kKilled); }
+    Result<void> pause() override {
+        for (const auto& vcpu : vcpus_) vcpu->request_pause();
+        for (const auto& vcpu : vcpus_) vcpu->wait_paused();
+        return {};
+    }
+    Result<void> resume() override {
+        for (const auto& vcpu : vcpus_) vcpu->resume();
+        return {};
+    }
+
+    Result<MachineSnapshot> capture(const std::function<Result<void>()>& still) override {
+        MachineSnapshot snapshot;
+        TRY(with_devices_still([&]() -> Result<void> {
+            snapshot = TRY(capture_still(still));
+            return {};
+        }));
+        return snapshot;
+    }
+    Result<void> with_devices_still(const std::function<Result<void>()>& still) override {
+        return run_on_both(*disk_thread_, *io_thread_, still);
+    }
 
   private:
+    Result<void> boot(const MachineConfig& config) {
+        kvm::BootImage image;
+        image.kernel = TRY(base::open_file(config.kernel_path, O_RDONLY));
+        if (!config.initramfs_path.empty())
+            image.initramfs = TRY(base::open_file(config.initramfs_path, O_RDONLY));
+        image.command_line = kvm::command_line(devices_.size());
+        image.memory_bytes = uint64_t{config.memory_mib} << 20;
+        image.cpus = config.cpus;
+        memory_.emplace(TRY(kvm::MachineMemory::make(image.memory_bytes)));
+        TRY(vm_->add_memory(*memory_->view(), image.memory_bytes));
+        const kvm::BootState boot = TRY(kvm::load_boot_image(*memory_->view(), image));
+        TRY(make_vcpus(vm_->supported_cpuid(), config.cpus));
+        TRY(vcpus_[0]->set_boot_state(boot));
+        if (config.confine) TRY(config.confine({}));
+        return start_devices();
+    }
+
+    Result<void> go_on(const MachineConfig& config) {
+        const auto state = TRY(kvm::parse_machine(config.snapshot->state));
+        if (state.memory_bytes() != uint64_t{config.memory_mib} << 20 ||
+            static_cast<uint32_t>(state.vcpus_size()) != config.cpus ||
+            static_cast<size_t>(state.devices_size()) != devices_.size())
+            return base::make_error(ErrorCode::kInvalidArgument,
+                                    "the snapshot is of a machine with {} MiB, {} processors and {} devices",
+                                    state.memory_bytes() >> 20, state.vcpus_size(), state.devices_size());
+        const auto cpuid = TRY(kvm::cpuid_entries(state.cpuid()));
+        TRY(kvm::check_cpuid(cpuid, kvm::guest_cpuid(vm_->supported_cpuid(), 0, config.cpus)));
+        memory_.emplace(
+            TRY(kvm::MachineMemory::make(state.memory_bytes(), std::move(config.snapshot->memory))));
+        TRY(vm_->add_memory(*memory_->view(), state.memory_bytes()));
+        TRY(make_vcpus(cpuid, config.cpus));
+        if (config.confine) TRY(config.confine({}));
+        TRY(start_devices(&state));
+        io_apic_.restore(TRY(kvm::from_message(state.io_apic())));
+        for (size_t i = 0; i < vcpus_.size(); ++i) TRY(vcpus_[i]->restore(state.vcpus(static_cast<int>(i))));
+        TRY(vm_->set_clock(state.clock_ns()));
+        // An interrupt may have been on its way. One too many does no harm.
+        for (const auto& transport : transports_) transport->resample_interrupt();
+        return {};
+    }
+
+    Result<MachineSnapshot> capture_still(const std::function<Result<void>()>& still) {
+        snapshot::v1::Machine state;
+        state.set_memory_bytes(memory_->bytes());
+        state.set_cpuid(kvm::cpuid_bytes(cpuid_));
+        for (const auto& vcpu : vcpus_) *state.add_vcpus() = TRY(vcpu->save(*vm_));
+        state.set_clock_ns(TRY(vm_->clock()));
+        *state.mutable_io_apic() = kvm::to_message(io_apic_.save());
+        for (size_t i = 0; i < devices_.size(); ++i)
+            *state.add_devices() = kvm::to_message(devices_[i]->type(), transports_[i]->save());
+        TRY(still());
+        return MachineSnapshot{state.SerializeAsString(), TRY(memory_->freeze())};
+    }
+
+    Result<void> make_vcpus(const std::vector<kvm_cpuid_entry2>& cpuid, uint32_t cpus) {
+        cpuid_ = kvm::guest_cpuid(cpuid, 0, cpus);
+        for (uint32_t id = 0; id < cpus; ++id)
+            vcpus_.push_back(TRY(kvm::Vcpu::make(*vm_, id, kvm::guest_cpuid(cpuid, id, cpus))));
+        return {};
+    }
+
     static Result<void> check(const MachineConfig& config) {
         if (config.cpus < 1 || config.cpus > kvm::kMaxCpus)
             return base::make_error(ErrorCode::kInvalidArgument,
@@ -82,21 +153,24 @@ class KvmMachine final : public Machine, private kvm::ExitHandler, private kvm::
         return {};
     }
 
-    Result<void> start_devices(const std::vector<virtio::Device*>& devices) {
+    // With `state`: as they were.
+    Result<void> start_devices(const snapshot::v1::Machine* state = nullptr) {
         disk_thread_ = TRY(DeviceThread::start("disk"));
         io_thread_ = TRY(DeviceThread::start("devices"));
-        for (virtio::Device* device : devices) TRY(add_device(*device));
+        for (int i = 0; i < static_cast<int>(devices_.size()); ++i)
+            TRY(add_device(*devices_[static_cast<size_t>(i)], state ? &state->devices(i) : nullptr));
         return {};
     }
 
-    Result<void> add_device(virtio::Device& device) {
+    Result<void> add_device(virtio::Device& device, const snapshot::v1::Device* state) {
         const size_t index = transports_.size();
         DeviceThread& thread = device.type() == virtio::DeviceType::kBlock ? *disk_thread_ : *io_thread_;
-        auto transport = TRY(virtio::mmio::Transport::make(device, thread.loop(), memory_.view));
+        auto transport = TRY(virtio::mmio::Transport::make(device, thread.loop(), memory_->view()));
         for (uint32_t queue = 0; queue < device.queue_count(); ++queue)
             TRY(vm_->bind_write(Bus::address_of(index) + virtio::mmio::kQueueNotify, queue,
                                 transport->kick_fd(queue)));
         TRY(vm_->bind_pin(kvm::kFirstPin + static_cast<uint32_t>(index), transport->interrupt_fd()));
+        if (state) TRY(transport->restore(TRY(kvm::from_message(device.type(), *state))));
         Result<void> started;
         thread.run([&] { started = transport->start(); });
         bus_.add(*transport);
@@ -130,7 +204,7 @@ class KvmMachine final : public Machine, private kvm::ExitHandler, private kvm::
     void power_event(Bus::Power power) {
         if (power == Bus::Power::kOff) return end(MachineExit::Kind::kPowerOff);
         uint16_t flag = 0;
-        const bool warm = memory_.view->read_value(kvm::kResetFlag, &flag) && flag == kvm::kWarmReset;
+        const bool warm = memory_->view()->read_value(kvm::kResetFlag, &flag) && flag == kvm::kWarmReset;
         end(warm ? MachineExit::Kind::kPanic : MachineExit::Kind::kReset);
     }
 
@@ -169,8 +243,10 @@ class KvmMachine final : public Machine, private kvm::ExitHandler, private kvm::
     kvm::IoApic io_apic_;
     Bus bus_;
     jail::JailReport jail_;
-    kvm::MachineMemory memory_;
+    std::optional<kvm::MachineMemory> memory_;
     std::optional<kvm::Vm> vm_;
+    std::vector<virtio::Device*> devices_;
+    std::vector<kvm_cpuid_entry2> cpuid_;  // of processor 0
     std::unique_ptr<DeviceThread> disk_thread_;
     std::unique_ptr<DeviceThread> io_thread_;
     std::vector<std::unique_ptr<virtio::mmio::Transport>> transports_;

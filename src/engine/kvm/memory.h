@@ -1,8 +1,11 @@
-// The machine's memory: one memfd, seen by the guest around the hole for devices.
+// The machine's memory, seen by the guest around the hole for devices. At first it is a memfd of its own.
+// Once it was frozen for others, the machine goes on with private copies of the pages that it writes to, over
+// the layers that they all share.
 #pragma once
 
 #include <vector>
 
+#include "engine/machine_snapshot.h"
 #include "virtio/guest_memory.h"
 
 namespace boxlite::engine::kvm {
@@ -25,10 +28,33 @@ struct MemoryRange {
 inline constexpr uint32_t kUsableMemory = 1;
 std::vector<MemoryRange> memory_map(uint64_t bytes);
 
-struct MachineMemory {
-    base::Fd file;
-    std::shared_ptr<const virtio::GuestMemory> view;
+Result<std::vector<MemoryLayer>> duplicate(const std::vector<MemoryLayer>& layers);
+
+class MachineMemory {
+  public:
+    static Result<MachineMemory> make(uint64_t bytes);
+    // On top of a frozen memory of `bytes`. What is not written to is read from the layers when it is needed.
+    static Result<MachineMemory> make(uint64_t bytes, std::vector<MemoryLayer> layers);
+
+    const std::shared_ptr<const virtio::GuestMemory>& view() const { return view_; }
+    uint64_t bytes() const { return bytes_; }
+
+    // The memory as it is now, as layers that stay so. While nobody touches the memory. What was written
+    // since the last time is copied; the first time, nothing is.
+    Result<std::vector<MemoryLayer>> freeze();
+
+  private:
+    explicit MachineMemory(uint64_t bytes) : bytes_(bytes) {}
+    Result<void> map(int file, bool shared);
+    Result<void> lay_over(const MemoryLayer& layer) const;
+    Result<std::vector<MemoryRun>> written_runs() const;
+    Result<MemoryLayer> copy(std::vector<MemoryRun> runs) const;
+
+    uint64_t bytes_;
+    base::Fd pagemap_;
+    base::Fd own_file_;  // until the first freeze
+    std::vector<MemoryLayer> layers_;
+    std::shared_ptr<const virtio::GuestMemory> view_;
 };
-Result<MachineMemory> make_memory(uint64_t bytes);
 
 }  // namespace boxlite::engine::kvm

@@ -5,7 +5,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
-#include "engine/kvm/cpuid.h"
+#include "engine/kvm/vcpu_state.h"
 
 namespace boxlite::engine::kvm {
 
@@ -41,9 +41,9 @@ kvm_segment task_segment() {
 
 }  // namespace
 
-Result<std::unique_ptr<Vcpu>> Vcpu::make(Vm& vm, uint32_t id, uint32_t cpus, const BootState& boot) {
+Result<std::unique_ptr<Vcpu>> Vcpu::make(Vm& vm, uint32_t id, const std::vector<kvm_cpuid_entry2>& cpuid) {
     std::unique_ptr<Vcpu> self(new Vcpu(id, TRY(vm.make_vcpu(id))));
-    TRY_CONTEXT(self->set_up(vm, cpus, boot), fmt::format("vCPU {}", id));
+    TRY_CONTEXT(self->set_up(vm, cpuid), fmt::format("vCPU {}", id));
     return self;
 }
 
@@ -53,13 +53,12 @@ Vcpu::~Vcpu() {
     if (run_) ::munmap(run_, map_size_);
 }
 
-Result<void> Vcpu::set_up(const Vm& vm, uint32_t cpus, const BootState& boot) {
+Result<void> Vcpu::set_up(const Vm& vm, const std::vector<kvm_cpuid_entry2>& entries) {
     void* mapped = ::mmap(nullptr, vm.vcpu_map_size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
     if (mapped == MAP_FAILED) return base::errno_error(ErrorCode::kEngine, "map its state");
     run_ = static_cast<kvm_run*>(mapped);
     map_size_ = vm.vcpu_map_size();
 
-    const auto entries = guest_cpuid(vm.supported_cpuid(), id_, cpus);
     auto table = std::make_unique<CpuidTable>();
     if (entries.size() > kMaxCpuidEntries)
         return base::make_error(ErrorCode::kEngine, "{} CPUID entries are too many", entries.size());
@@ -79,8 +78,18 @@ Result<void> Vcpu::set_up(const Vm& vm, uint32_t cpus, const BootState& boot) {
     std::memcpy(mask.set, &blocked, sizeof blocked);
     if (::ioctl(fd_.get(), ioctls::kSetSignalMask, &mask) < 0)
         return base::errno_error(ErrorCode::kEngine, "set its signal mask");
-    if (id_ == 0) TRY(set_boot_state(boot));
     return {};
+}
+
+Result<void> Vcpu::restore(const snapshot::v1::Vcpu& state) {
+    TRY_CONTEXT(restore_vcpu(fd_.get(), state), fmt::format("vCPU {}", id_));
+    return {};
+}
+
+Result<snapshot::v1::Vcpu> Vcpu::save(const Vm& vm) const {
+    auto state = save_vcpu(fd_.get(), vm.msrs());
+    if (state.ok()) return state;
+    return std::move(state).error().with_context(fmt::format("vCPU {}", id_));
 }
 
 Result<void> Vcpu::set_boot_state(const BootState& boot) {
@@ -110,25 +119,75 @@ void Vcpu::start(ExitHandler& handler) {
     pthread_setname_np(thread_.native_handle(), fmt::format("vcpu{}", id_).c_str());
 }
 
+void Vcpu::kick() {
+    if (thread_.joinable()) pthread_kill(thread_.native_handle(), kick_signal());
+}
+
 void Vcpu::request_stop() {
     stopping_ = true;
-    if (thread_.joinable()) pthread_kill(thread_.native_handle(), kick_signal());
+    resume();
+    kick();
 }
 
 void Vcpu::join() {
     if (thread_.joinable()) thread_.join();
 }
 
-void Vcpu::run(ExitHandler& handler) {
-    while (!stopping_ && !handler.ended()) {
-        if (::ioctl(fd_.get(), KVM_RUN, 0) == 0) {
-            handle_exit(handler);
-            continue;
-        }
-        // EAGAIN: the processor was just woken by another one.
-        if (errno == EINTR || errno == EAGAIN) continue;
-        return handler.failed(base::errno_error(ErrorCode::kEngine, "run vCPU {}", id_).message);
+void Vcpu::request_pause() {
+    pause_wanted_ = true;
+    kick();
+}
+
+void Vcpu::wait_paused() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return parked_; });
+}
+
+void Vcpu::resume() {
+    const std::scoped_lock lock(mutex_);
+    pause_wanted_ = false;
+    changed_.notify_all();
+}
+
+std::chrono::nanoseconds Vcpu::cpu_time() {
+    clockid_t clock;
+    timespec time{};
+    if (pthread_getcpuclockid(thread_.native_handle(), &clock) == 0) ::clock_gettime(clock, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+void Vcpu::park() {
+    // What the last exit began is finished by the next entry, which this one ends at once.
+    run_->immediate_exit = 1;
+    (void)::ioctl(fd_.get(), KVM_RUN, 0);
+    run_->immediate_exit = 0;
+    sigset_t kicks;
+    sigemptyset(&kicks);
+    sigaddset(&kicks, kick_signal());
+    constexpr timespec kNow{};
+    while (::sigtimedwait(&kicks, nullptr, &kNow) > 0) {
     }
+    std::unique_lock lock(mutex_);
+    parked_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return !pause_wanted_; });
+    parked_ = false;
+}
+
+void Vcpu::run(ExitHandler& handler) {
+    std::string failure;
+    while (!stopping_ && !handler.ended() && failure.empty()) {
+        if (pause_wanted_)
+            park();
+        else if (::ioctl(fd_.get(), KVM_RUN, 0) == 0)
+            handle_exit(handler);
+        else if (errno != EINTR && errno != EAGAIN)  // EAGAIN: just woken by another processor
+            failure = base::errno_error(ErrorCode::kEngine, "run vCPU {}", id_).message;
+    }
+    if (!failure.empty()) handler.failed(failure);
+    const std::scoped_lock lock(mutex_);
+    parked_ = true;
+    changed_.notify_all();
 }
 
 void Vcpu::handle_exit(ExitHandler& handler) {

@@ -4,11 +4,15 @@
 #include <linux/kvm.h>
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <string>
 #include <thread>
 
 #include "engine/kvm/boot.h"
 #include "engine/kvm/vm.h"
+#include "rpc/snapshot.pb.h"
 
 namespace boxlite::engine::kvm {
 
@@ -30,31 +34,53 @@ class ExitHandler {
 
 class Vcpu {
   public:
-    // Processor `id` of `cpus`. The first starts in `boot`; the others wait for it to start them.
-    static Result<std::unique_ptr<Vcpu>> make(Vm& vm, uint32_t id, uint32_t cpus, const BootState& boot);
+    // Processor `id`, which shows what `cpuid` says. It waits for another one to start it.
+    static Result<std::unique_ptr<Vcpu>> make(Vm& vm, uint32_t id,
+                                              const std::vector<kvm_cpuid_entry2>& cpuid);
     ~Vcpu();
     Vcpu(const Vcpu&) = delete;
     Vcpu& operator=(const Vcpu&) = delete;
 
+    // Before start(): where it begins.
+    Result<void> set_boot_state(const BootState& boot);
+    Result<void> restore(const snapshot::v1::Vcpu& state);
+    // While it is paused.
+    Result<snapshot::v1::Vcpu> save(const Vm& vm) const;
+
     // `handler` outlives the thread.
     void start(ExitHandler& handler);
-    // Asks the thread to leave the guest and end. Like join(), for the thread that called start().
+    // Asks the thread to leave the guest and end. Like join() and what follows, for the thread that called
+    // start().
     void request_stop();
     void join();
 
+    // Asks the thread to leave the guest and wait for resume(); wait_paused() returns when it does, with
+    // nothing half done, or when it has ended.
+    void request_pause();
+    void wait_paused();
+    void resume();
+
+    // What its thread has used.
+    std::chrono::nanoseconds cpu_time();
+
   private:
     Vcpu(uint32_t id, base::Fd fd) : id_(id), fd_(std::move(fd)) {}
-    Result<void> set_up(const Vm& vm, uint32_t cpus, const BootState& boot);
-    Result<void> set_boot_state(const BootState& boot);
+    Result<void> set_up(const Vm& vm, const std::vector<kvm_cpuid_entry2>& cpuid);
     void run(ExitHandler& handler);
     void handle_exit(ExitHandler& handler);
     void handle_ports(ExitHandler& handler);
+    void park();
+    void kick();
 
     uint32_t id_;
     base::Fd fd_;
     kvm_run* run_ = nullptr;
     size_t map_size_ = 0;
     std::atomic<bool> stopping_ = false;
+    std::atomic<bool> pause_wanted_ = false;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool parked_ = false;  // or ended: the thread is not in the guest
     std::thread thread_;
 };
 

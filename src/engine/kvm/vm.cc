@@ -52,6 +52,13 @@ Result<std::vector<kvm_cpuid_entry2>> read_supported_cpuid(int kvm) {
     return std::vector(table->entries, table->entries + std::min(table->count, kMaxCpuidEntries));
 }
 
+Result<std::vector<uint32_t>> read_msr_indices(int kvm) {
+    auto list = std::make_unique<MsrList>();
+    if (::ioctl(kvm, ioctls::kGetMsrIndexList, list.get()) < 0)
+        return base::errno_error(ErrorCode::kEngine, "ask KVM for the registers of a processor");
+    return std::vector(list->indices, list->indices + std::min(list->count, kMaxMsrs));
+}
+
 }  // namespace
 
 Result<Vm> Vm::make() {
@@ -68,6 +75,7 @@ Result<Vm> Vm::make() {
         return base::errno_error(ErrorCode::kEngine, "ask KVM for the size of a vCPU");
     vm.vcpu_map_size_ = static_cast<size_t>(map_size);
     vm.supported_cpuid_ = TRY(read_supported_cpuid(kvm.get()));
+    vm.msrs_ = TRY(read_msr_indices(kvm.get()));
     vm.fd_ = base::Fd(::ioctl(kvm.get(), KVM_CREATE_VM, 0));
     if (!vm.fd_.valid()) return base::errno_error(ErrorCode::kEngine, "make a virtual machine");
     uint64_t identity_map = kIdentityMapAddress;
@@ -80,6 +88,21 @@ Result<Vm> Vm::make() {
     if (::ioctl(vm.fd_.get(), KVM_ENABLE_CAP, &split) < 0)
         return base::errno_error(ErrorCode::kEngine, "split the interrupt controller");
     return vm;
+}
+
+Result<uint64_t> Vm::clock() const {
+    kvm_clock_data data{};
+    if (::ioctl(fd_.get(), KVM_GET_CLOCK, &data) < 0)
+        return base::errno_error(ErrorCode::kEngine, "read the machine's clock");
+    return data.clock;
+}
+
+Result<void> Vm::set_clock(uint64_t ns) {
+    kvm_clock_data data{};
+    data.clock = ns;
+    if (::ioctl(fd_.get(), KVM_SET_CLOCK, &data) < 0)
+        return base::errno_error(ErrorCode::kEngine, "set the machine's clock");
+    return {};
 }
 
 Result<void> Vm::add_memory(const virtio::GuestMemory& memory, uint64_t bytes) {

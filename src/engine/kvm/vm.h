@@ -27,12 +27,19 @@ class Vm {
     // Bytes of the structure that a vCPU's descriptor maps.
     size_t vcpu_map_size() const { return vcpu_map_size_; }
     const std::vector<kvm_cpuid_entry2>& supported_cpuid() const { return supported_cpuid_; }
+    // The registers that make a processor's state besides those with calls of their own.
+    const std::vector<uint32_t>& msrs() const { return msrs_; }
+
+    // kvmclock, in ns. While the vCPUs stand still.
+    Result<uint64_t> clock() const;
+    Result<void> set_clock(uint64_t ns);
 
   private:
     Vm() = default;
     base::Fd fd_;
     size_t vcpu_map_size_ = 0;
     std::vector<kvm_cpuid_entry2> supported_cpuid_;
+    std::vector<uint32_t> msrs_;
     std::array<std::optional<MsiMessage>, kIoApicPins> routes_;
 };
 

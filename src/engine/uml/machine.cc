@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -75,6 +76,7 @@ class UmlMachine final : public Machine {
         plan.max_map_count = TRY(max_map_count());
         plan.single_processor = has_one_processor();
         plan.user_mode = config.user_mode;
+        pausable_ = config.user_mode != "ptrace";
         plan.strict_jail = config.strict_jail;
         std::vector<base::Fd> sockets;
         for (const virtio::Device* device : config.devices) {
@@ -89,8 +91,9 @@ class UmlMachine final : public Machine {
         launched_.emplace(TRY(uml::launch(plan)));
         process_ = &launched_->process;
         if (config.confine)
-            TRY(config.confine(launched_->cgroup ? launched_->cgroup->folders()
-                                                 : std::vector<std::string>{}));
+            TRY(config.confine(
+                {.group = pausable_ ? process_->pid() : 0,
+                 .cgroups = launched_->cgroup ? launched_->cgroup->folders() : std::vector<std::string>{}}));
         TRY(start_devices(config, std::move(sockets)));
         TRY(loop_.watch(process_->pidfd(), EPOLLIN, [this](uint32_t) { finish(); }));
         return loop_.watch(console_pipe_.get(), EPOLLIN, [this](uint32_t) { read_console(); });
@@ -103,8 +106,37 @@ class UmlMachine final : public Machine {
     void kill() override {
         if (process_) (void)process_->signal(SIGKILL);
     }
+    Result<void> pause() override {
+        TRY(signal_all(SIGSTOP));
+        siginfo_t info;
+        while (::waitid(P_PID, static_cast<id_t>(pid()), &info, WSTOPPED | WEXITED | WNOWAIT) < 0 &&
+               errno == EINTR) {
+        }
+        return {};
+    }
+    Result<void> resume() override { return signal_all(SIGCONT); }
+    Result<void> with_devices_still(const std::function<Result<void>()>& still) override {
+        return run_on_both(*disk_thread_, *io_thread_, still);
+    }
+    Result<MachineSnapshot> capture(const std::function<Result<void>()>&) override {
+        return base::make_error(
+            ErrorCode::kUnsupported,
+            "the uml engine cannot keep a machine's memory: it is spread over the kernel's "
+            "process and those of the guest's programs; use the kvm engine");
+    }
 
   private:
+    // To the kernel and the processes of the guest's programs, which are its children.
+    Result<void> signal_all(int signal) const {
+        if (!pausable_)
+            return base::make_error(ErrorCode::kUnsupported,
+                                    "a uml machine in strict mode traces its programs and cannot be paused; "
+                                    "use the standard security preset");
+        if (::kill(-pid(), signal) < 0)
+            return base::errno_error(ErrorCode::kEngine, "signal the machine's processes");
+        return {};
+    }
+
     // The kernel waits for them: its messages queue up in the sockets.
     Result<void> start_devices(const MachineConfig& config, std::vector<base::Fd> sockets) {
         disk_thread_ = TRY(DeviceThread::start("disk"));
@@ -168,6 +200,7 @@ class UmlMachine final : public Machine {
     base::EventLoop& loop_;
     ExitCallback on_exit_;
     std::function<void(base::ByteView)> console_;
+    bool pausable_ = false;
     std::unique_ptr<DeviceThread> disk_thread_;
     std::unique_ptr<DeviceThread> io_thread_;
     std::vector<std::unique_ptr<virtio::vhost_user::Backend>> backends_;

@@ -54,6 +54,44 @@ Result<void> Transport::start() {
     return {};
 }
 
+Transport::State Transport::save() {
+    const std::scoped_lock lock(mutex_);
+    State state{device_features_select_,
+                driver_features_select_,
+                driver_features_,
+                queue_select_,
+                status_,
+                interrupt_status_,
+                {}};
+    for (const Ring& ring : rings_) {
+        State::Ring& kept = state.rings.emplace_back(State::Ring{ring.addresses, ring.ready});
+        if (ring.queue.running()) kept.addresses.next_available = ring.queue.next_available();
+    }
+    return state;
+}
+
+Result<void> Transport::restore(const State& state) {
+    if (state.rings.size() != rings_.size() || (state.driver_features & ~offered_features()))
+        return base::make_error(ErrorCode::kEngine, "the snapshot's device is not this {}", device_.name());
+    device_features_select_ = state.device_features_select;
+    driver_features_select_ = state.driver_features_select;
+    driver_features_ = state.driver_features;
+    queue_select_ = state.queue_select;
+    status_ = state.status;
+    interrupt_status_ = state.interrupt_status;
+    for (size_t i = 0; i < rings_.size(); ++i) {
+        rings_[i].addresses = state.rings[i].addresses;
+        rings_[i].ready = state.rings[i].ready;
+    }
+    if (!(status_ & kStatusDriverOk)) return {};
+    loop_.post([this] {
+        run_queues();
+        device_.restored();
+        for (Ring& ring : rings_) ring.addresses.next_available = 0;
+    });
+    return {};
+}
+
 uint64_t Transport::offered_features() const {
     return device_.features() | kFeatureVersion1 | kFeatureIndirectDesc | kFeatureEventIdx;
 }

@@ -33,6 +33,24 @@ class Transport final : public DeviceHost {
     void read(uint64_t offset, std::span<uint8_t> data);
     void write(uint64_t offset, base::ByteView data);
 
+    // What a snapshot keeps. On the loop's thread, with no vCPU in the guest.
+    struct State {
+        uint32_t device_features_select = 0;
+        uint32_t driver_features_select = 0;
+        uint64_t driver_features = 0;
+        uint32_t queue_select = 0;
+        uint32_t status = 0;
+        uint32_t interrupt_status = 0;
+        struct Ring {
+            QueueAddresses addresses;  // with the index to go on from
+            bool ready = false;
+        };
+        std::vector<Ring> rings;
+    };
+    State save();
+    // Of a fresh transport, before start(). kEngine when the device is another one.
+    Result<void> restore(const State& state);
+
     // Eventfd that stands for a write of `queue` to kQueueNotify.
     int kick_fd(size_t queue) const { return rings_[queue].kick.get(); }
     // Eventfd that is signalled for each interrupt.

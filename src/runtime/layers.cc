@@ -1,0 +1,94 @@
+#include "runtime/layers.h"
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include <set>
+
+#include "base/file.h"
+#include "base/id.h"
+#include "base/log.h"
+#include "disk/qcow2.h"
+#include "runtime/snapshot_files.h"
+
+namespace boxlite::runtime {
+
+namespace {
+
+constexpr std::string_view kSuffix = ".qcow2";
+// As a disk in a box's folder names a layer, and a layer another one: their folders are as deep.
+constexpr std::string_view kFromBox = "../../bases/layers/";
+
+std::vector<std::string> names_in(const std::string& path, std::string_view suffix = {}) {
+    std::vector<std::string> names;
+    DIR* dir = ::opendir(path.c_str());
+    if (!dir) return names;
+    while (const dirent* entry = ::readdir(dir))
+        if (entry->d_name[0] != '.' && std::string_view(entry->d_name).ends_with(suffix))
+            names.emplace_back(entry->d_name);
+    ::closedir(dir);
+    return names;
+}
+
+// Notes `layer` and every layer below it. False when a header on the way could not be read.
+bool note_chain(const Home& home, std::optional<disk::Backing> backing, std::set<std::string>& needed) {
+    while (backing && backing->format == disk::ImageFormat::kQcow2) {
+        const std::string name = backing->path.substr(backing->path.rfind('/') + 1);
+        if (!needed.insert(name).second) return true;
+        auto below = disk::qcow2_info(layer_path(home, name));
+        if (!below.ok()) return false;
+        backing = std::move(below->backing);
+    }
+    return true;
+}
+
+}  // namespace
+
+std::string new_layer_name() {
+    return base::random_id(20) + std::string(kSuffix);
+}
+
+std::string layer_path(const Home& home, const std::string& layer) {
+    return home.layers() + "/" + layer;
+}
+
+Result<void> freeze_disk(const Home& home, const std::string& disk, const std::string& layer) {
+    const std::string fresh = disk + ".new";
+    ::unlink(fresh.c_str());  // of an attempt that failed
+    if (::link(disk.c_str(), layer_path(home, layer).c_str()) < 0)
+        return base::errno_error(ErrorCode::kStorage, "keep '{}' as a layer", disk);
+    TRY(make_disk_on(home, layer, fresh));
+    if (::rename(fresh.c_str(), disk.c_str()) < 0)
+        return base::errno_error(ErrorCode::kStorage, "put a new disk in the place of '{}'", disk);
+    return base::sync_directory(disk.substr(0, disk.rfind('/')));
+}
+
+Result<void> make_disk_on(const Home& home, const std::string& layer, const std::string& path) {
+    disk::Qcow2CreateOptions options;
+    options.virtual_size = TRY(disk::qcow2_info(layer_path(home, layer))).virtual_size;
+    options.backing = disk::Backing{std::string(kFromBox) + layer, disk::ImageFormat::kQcow2};
+    return disk::Qcow2::create(path, options);
+}
+
+void collect_unused_layers(const Home& home) {
+    const std::vector<std::string> layers = names_in(home.layers(), kSuffix);
+    if (layers.empty()) return;
+    std::set<std::string> needed;
+    for (const std::string& id : names_in(home.boxes())) {
+        const BoxFolder box = home.box(id);
+        if (base::path_exists(box.disk())) {
+            auto disk = disk::qcow2_info(box.disk());
+            // Better too much than what a damaged disk may still need.
+            if (!disk.ok() || !note_chain(home, std::move(disk->backing), needed)) return;
+        }
+        for (const std::string& layer : layers_of_snapshots(box))
+            if (!note_chain(home, disk::Backing{layer, disk::ImageFormat::kQcow2}, needed)) return;
+    }
+    for (const std::string& layer : layers) {
+        if (needed.contains(layer)) continue;
+        base::log_info("layer removed", {{"layer", layer}});
+        ::unlink(layer_path(home, layer).c_str());
+    }
+}
+
+}  // namespace boxlite::runtime

@@ -1,0 +1,198 @@
+#include "runtime/snapshot_files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "base/file.h"
+#include "image/digest.h"
+#include "runtime/memory_file.h"
+
+namespace boxlite::runtime {
+
+namespace {
+
+constexpr int kFormat = 1;
+constexpr size_t kMaxRecordBytes = 64 << 10;
+constexpr size_t kMaxMachineBytes = 64 << 20;
+
+Error damaged(const std::string& path, const char* what) {
+    return base::make_error(ErrorCode::kMetadata, "the snapshot in '{}' is damaged: {}; remove it", path,
+                            what);
+}
+
+std::string folder_of_all(const BoxFolder& folder) {
+    return folder.path + "/snapshots";
+}
+
+std::string encode(const SnapshotRecord& record) {
+    const nlohmann::json json = {{"format", kFormat},
+                                 {"name", record.name},
+                                 {"created_at", record.created_at},
+                                 {"layer", record.layer},
+                                 {"memory", record.memory},
+                                 {"memory_bytes", record.memory_bytes},
+                                 {"kernel", record.kernel},
+                                 {"machine_sha256", record.machine_sha256},
+                                 {"memory_sha256", record.memory_sha256}};
+    return json.dump(2) + "\n";
+}
+
+Result<SnapshotRecord> decode(const std::string& path, const std::string& text) {
+    const auto json = nlohmann::json::parse(text, nullptr, false);
+    if (!json.is_object()) return damaged(path, "its record is no JSON object");
+    const auto format = json.find("format");
+    if (format == json.end() || !format->is_number_integer()) return damaged(path, "its format is not named");
+    if (*format != kFormat)
+        return base::make_error(ErrorCode::kUnsupported,
+                                "the snapshot in '{}' has format {}, this release knows {}", path,
+                                format->get<int64_t>(), kFormat);
+    SnapshotRecord record;
+    bool whole = true;
+    const auto take = [&](const char* key, auto& value) {
+        const auto found = json.find(key);
+        using T = std::remove_reference_t<decltype(value)>;
+        constexpr bool kText = std::is_same_v<T, std::string>, kTruth = std::is_same_v<T, bool>;
+        whole = whole && found != json.end() &&
+                (kText    ? found->is_string()
+                 : kTruth ? found->is_boolean()
+                          : found->is_number_integer());
+        if (whole) value = found->get<T>();
+    };
+    take("name", record.name);
+    take("created_at", record.created_at);
+    take("layer", record.layer);
+    take("memory", record.memory);
+    take("memory_bytes", record.memory_bytes);
+    take("kernel", record.kernel);
+    take("machine_sha256", record.machine_sha256);
+    take("memory_sha256", record.memory_sha256);
+    if (!whole || record.layer.find('/') != std::string::npos)
+        return damaged(path, "its record is not whole");
+    return record;
+}
+
+std::vector<std::string> names_of(const BoxFolder& folder) {
+    std::vector<std::string> names;
+    DIR* dir = ::opendir(folder_of_all(folder).c_str());
+    if (!dir) return names;
+    while (const dirent* entry = ::readdir(dir))
+        if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+    ::closedir(dir);
+    return names;
+}
+
+// What the record says of the machine is known once its files are there.
+Result<void> write_machine(const std::string& path, const CapturedMachine& machine, SnapshotRecord& record) {
+    const auto state = base::as_bytes(machine.image.state());
+    TRY(base::write_file_atomically(path + "/machine", state, 0600));
+    record.machine_sha256 = TRY(image::Digest::of(state)).hex();
+    const base::Fd memory =
+        TRY(base::open_file(path + "/memory", O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
+    TRY(write_memory_file(memory.get(), machine, record.memory_bytes));
+    if (::fsync(memory.get()) < 0) return base::errno_error(ErrorCode::kStorage, "sync the memory");
+    record.memory_sha256 = TRY(memory_file_sha256(memory.get()));
+    return {};
+}
+
+}  // namespace
+
+std::string snapshot_path(const BoxFolder& folder, const std::string& name) {
+    return folder_of_all(folder) + "/" + name;
+}
+
+std::vector<SnapshotRecord> list_snapshots(const BoxFolder& folder) {
+    std::vector<SnapshotRecord> records;
+    for (const std::string& name : names_of(folder))
+        if (auto record = read_snapshot(folder, name); record.ok())
+            records.push_back(std::move(record).value());
+    std::sort(records.begin(), records.end(), [](const SnapshotRecord& a, const SnapshotRecord& b) {
+        return std::tie(a.created_at, a.name) < std::tie(b.created_at, b.name);
+    });
+    return records;
+}
+
+Result<SnapshotRecord> read_snapshot(const BoxFolder& folder, const std::string& name) {
+    const std::string path = snapshot_path(folder, name);
+    if (!base::path_exists(path)) return base::make_error(ErrorCode::kNotFound, "no such snapshot: {}", name);
+    const auto text = base::read_file(path + "/snapshot.json", kMaxRecordBytes);
+    if (!text.ok()) return damaged(path, "its record cannot be read");
+    return decode(path, *text);
+}
+
+std::vector<std::string> layers_of_snapshots(const BoxFolder& folder) {
+    std::vector<std::string> layers;
+    for (const SnapshotRecord& record : list_snapshots(folder)) layers.push_back(record.layer);
+    return layers;
+}
+
+Result<void> write_snapshot(const BoxFolder& folder, SnapshotRecord record, const CapturedMachine* machine) {
+    const std::string path = snapshot_path(folder, record.name);
+    if (base::path_exists(path))
+        return base::make_error(ErrorCode::kAlreadyExists,
+                                "there is a snapshot '{}'; remove it first or choose another name",
+                                record.name);
+    const std::string fresh = snapshot_path(folder, "." + record.name + ".new");
+    TRY(base::remove_tree(fresh));
+    TRY(base::make_directories(fresh, 0700));
+    auto written = [&]() -> Result<void> {
+        if (machine) TRY(write_machine(fresh, *machine, record));
+        TRY(base::write_file_atomically(fresh + "/snapshot.json", base::as_bytes(encode(record)), 0600));
+        if (::rename(fresh.c_str(), path.c_str()) < 0)
+            return base::errno_error(ErrorCode::kStorage, "put the snapshot in its place");
+        return base::sync_directory(folder_of_all(folder));
+    }();
+    if (!written.ok()) (void)base::remove_tree(fresh);
+    return written;
+}
+
+Result<CapturedMachine> read_machine(const BoxFolder& folder, const SnapshotRecord& record) {
+    const std::string path = snapshot_path(folder, record.name);
+    CapturedMachine machine;
+    const std::string state = TRY(base::read_file(path + "/machine", kMaxMachineBytes));
+    if (TRY(image::Digest::of(base::as_bytes(state))).hex() != record.machine_sha256)
+        return damaged(path, "the machine's state is not what was written");
+    machine.image.set_state(state);
+    base::Fd memory = TRY(base::open_file(path + "/memory", O_RDONLY | O_NOFOLLOW));
+    struct stat st;
+    if (::fstat(memory.get(), &st) < 0) return base::errno_error(ErrorCode::kStorage, "look at its memory");
+    if (static_cast<uint64_t>(st.st_size) != record.memory_bytes ||
+        TRY(memory_file_sha256(memory.get())) != record.memory_sha256)
+        return damaged(path, "the memory is not what was written");
+    auto* run = machine.image.add_layers()->add_runs();
+    run->set_offset(0);
+    run->set_size(record.memory_bytes);
+    machine.memory.push_back(std::move(memory));
+    return machine;
+}
+
+Result<void> remove_snapshot_files(const BoxFolder& folder, const std::string& name) {
+    const std::string path = snapshot_path(folder, name);
+    // At once gone for everybody else.
+    const std::string doomed = snapshot_path(folder, "." + name + ".old");
+    TRY(base::remove_tree(doomed));
+    if (::rename(path.c_str(), doomed.c_str()) < 0)
+        return base::errno_error(ErrorCode::kStorage, "remove the snapshot '{}'", name);
+    return base::remove_tree(doomed);
+}
+
+Result<std::string> file_sha256(const std::string& path) {
+    const base::Fd fd = TRY(base::open_file(path, O_RDONLY));
+    image::Hasher hasher = TRY(image::Hasher::make());
+    base::Bytes buffer(size_t{1} << 20);
+    for (;;) {
+        const ssize_t n = ::read(fd.get(), buffer.data(), buffer.size());
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return base::errno_error(ErrorCode::kStorage, "read '{}'", path);
+        if (n == 0) break;
+        hasher.update({buffer.data(), static_cast<size_t>(n)});
+    }
+    return std::string(TRY(hasher.finish()).hex());
+}
+
+}  // namespace boxlite::runtime

@@ -1,0 +1,49 @@
+// Snapshots on disk. Each is a folder of the box, boxes/<id>/snapshots/<name>/:
+//   snapshot.json  what it is, written last; format 1
+//   machine        with memory only: the state of the machine, a serialized snapshot.v1.Machine
+//   memory         with memory only: the guest's memory, sparse
+// The disk is a layer (see layers.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/capture.h"
+#include "runtime/home.h"
+
+namespace boxlite::runtime {
+
+struct SnapshotRecord {
+    std::string name;
+    int64_t created_at = 0;  // ns since the epoch
+    std::string layer;
+    bool memory = false;
+    // With memory only: what it can go on with.
+    uint64_t memory_bytes = 0;
+    std::string kernel;          // sha256 of its file, hex
+    std::string machine_sha256;  // of the file "machine"
+    std::string memory_sha256;   // of the memory's pages that are not all zeroes, each after its offset
+};
+
+// ^[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}$, as for boxes.
+std::string snapshot_path(const BoxFolder& folder, const std::string& name);
+
+// Oldest first. One that is damaged is left out.
+std::vector<SnapshotRecord> list_snapshots(const BoxFolder& folder);
+// kNotFound; kMetadata when it is damaged, kUnsupported when a newer release wrote it.
+Result<SnapshotRecord> read_snapshot(const BoxFolder& folder, const std::string& name);
+// The layers that the box's snapshots stand on, damaged ones too as far as that can be told.
+std::vector<std::string> layers_of_snapshots(const BoxFolder& folder);
+
+// After a crash at any moment it is there as a whole or not at all. `machine` is null for a disk alone. Fills
+// in what `record` says of the machine. kAlreadyExists.
+Result<void> write_snapshot(const BoxFolder& folder, SnapshotRecord record, const CapturedMachine* machine);
+// Checks all of it. kMetadata when something is not as it was written.
+Result<CapturedMachine> read_machine(const BoxFolder& folder, const SnapshotRecord& record);
+
+Result<void> remove_snapshot_files(const BoxFolder& folder, const std::string& name);
+
+// sha256 of a file, hex.
+Result<std::string> file_sha256(const std::string& path);
+
+}  // namespace boxlite::runtime
