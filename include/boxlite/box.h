@@ -7,6 +7,7 @@
 // Thread safety: every call may be made from any thread at any time.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -88,6 +89,15 @@ struct CopyStats {
     std::vector<std::string> skipped;  // devices and sockets, which stay where they are
 };
 
+struct SnapshotInfo {
+    std::string name;
+    int64_t created_at = 0;  // nanoseconds since the Unix epoch
+    bool memory = false;
+    uint64_t disk_bytes = 0;    // on the host, without what lies below in other snapshots and the image
+    uint64_t memory_bytes = 0;  // on the host
+    std::chrono::nanoseconds pause{0};  // how long the box stood still for it; only from create_snapshot()
+};
+
 class BoxImpl;
 
 class Box {
@@ -121,6 +131,24 @@ class Box {
     // Programs started by exec find their standard streams closed there. All of them are made, or none.
     // kStopped: not running. kUnsupported: the uml engine cannot.
     Result<std::vector<Box>> fork(const ForkOptions& options = {});
+
+    // Keeps the disk as it is under `name` (as a box's name), of a running box after the guest has written
+    // out what it had in memory; with options.memory the machine too. The box goes on; it stands still for a
+    // moment that does not grow with disk or memory. Snapshots are removed with their box.
+    // kAlreadyExists; kStopped: memory of a box that does not run; kUnsupported: memory on the uml engine.
+    Result<SnapshotInfo> create_snapshot(const std::string& name, const SnapshotOptions& options = {});
+    // Oldest first.
+    Result<std::vector<SnapshotInfo>> snapshots() const;
+    // kNotFound.
+    Result<void> remove_snapshot(const std::string& name);
+    // The box becomes what it was then. When that fails it is as it was before. kNotFound; kInvalidState: the
+    // box is running; kMetadata: the snapshot is damaged; kUnsupported: its memory was taken with another
+    // kernel or on a processor that can do what this one cannot.
+    Result<void> restore_snapshot(const std::string& name, const RestoreOptions& options = {});
+    // A new box (`new_name` empty: a name is made up) that begins as this one was then. With options.memory
+    // it runs and is another machine, as after fork(); else it is not started.
+    Result<Box> new_box_from_snapshot(const std::string& name, const std::string& new_name = {},
+                                      const RestoreOptions& options = {});
 
     // kStopped for a box with a main process that is not running: only start() runs it again. Other boxes are
     // started. kNotFound: no such program; kExecution: it cannot be executed.

@@ -121,6 +121,18 @@ struct StartOptions {
     std::optional<TerminalSize> terminal;
 };
 
+struct SnapshotOptions {
+    bool memory = false;  // with what the box has in memory, of a running box of the kvm engine
+};
+
+struct RestoreOptions {
+    // The programs go on from where they were, if the snapshot has the memory. False: only the disk, and the
+    // box is left stopped.
+    bool memory = false;
+    bool force = false;   // a running box is stopped first, and what it has not kept is lost
+    bool detach = false;  // see BoxOptions::detach
+};
+
 inline constexpr uint32_t kMaxForks = 256;
 
 struct ForkOptions {

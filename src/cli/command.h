@@ -53,6 +53,7 @@ std::span<const Flag> global_flags();
 std::vector<Command> run_commands();        // run, create
 std::vector<Command> exec_commands();       // exec, attach
 std::vector<Command> lifecycle_commands();  // start, stop, restart, wait, rm
+std::vector<Command> snapshot_commands();   // snapshot
 std::vector<Command> list_commands();       // list, inspect
 std::vector<Command> log_commands();        // logs
 std::vector<Command> copy_commands();       // cp

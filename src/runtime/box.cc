@@ -5,6 +5,7 @@
 #include "runtime/copy.h"
 #include "runtime/execution_impl.h"
 #include "runtime/logs.h"
+#include "runtime/snapshots.h"
 
 namespace boxlite {
 
@@ -51,6 +52,28 @@ Result<std::vector<Box>> Box::fork(const ForkOptions& options) {
     std::vector<Box> boxes;
     for (auto& child : TRY(runtime::fork_box(*impl_, options))) boxes.emplace_back(std::move(child));
     return boxes;
+}
+
+Result<SnapshotInfo> Box::create_snapshot(const std::string& name, const SnapshotOptions& options) {
+    return runtime::create_snapshot(*impl_, name, options);
+}
+
+Result<std::vector<SnapshotInfo>> Box::snapshots() const {
+    TRY(impl_->runtime->state->box_by_id(impl_->config.id));
+    return runtime::snapshots_of(*impl_);
+}
+
+Result<void> Box::remove_snapshot(const std::string& name) {
+    return runtime::remove_snapshot(*impl_, name);
+}
+
+Result<void> Box::restore_snapshot(const std::string& name, const RestoreOptions& options) {
+    return runtime::restore_snapshot(*impl_, name, options);
+}
+
+Result<Box> Box::new_box_from_snapshot(const std::string& name, const std::string& new_name,
+                                       const RestoreOptions& options) {
+    return Box(TRY(runtime::box_from_snapshot(*impl_, name, new_name, options)));
 }
 
 Result<Execution> Box::exec(const Command& command) {

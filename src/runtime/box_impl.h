@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "boxlite/box.h"
 #include "runtime/runtime_impl.h"
 #include "runtime/supervisor.h"
@@ -65,6 +66,11 @@ Result<bool> launch_box(const BoxImpl& box, const StartOptions& options, const G
 Result<void> await_box(const BoxImpl& box, const std::function<void()>& failed = {});
 // Both. Returns whether this call started it.
 Result<bool> start_box(const BoxImpl& box, const StartOptions& options);
+
+// Held by whoever starts, stops or changes the box. kNotFound when it is gone.
+Result<base::FileLock> lock_changes(const BoxImpl& box);
+// For a supervisor that does not answer any more. The caller holds that lock.
+Result<void> wait_for_supervisor_to_go(const BoxImpl& box);
 
 // Waits for a supervisor that does not answer any more because it is ending.
 Result<void> wait_for_ending(const BoxImpl& box);

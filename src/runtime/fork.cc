@@ -1,4 +1,5 @@
-// Boxes that go on from where a running one is.
+#include "runtime/fork.h"
+
 #include <array>
 
 #include "base/clock.h"
@@ -22,7 +23,13 @@ BoxConfig child_config(const BoxConfig& parent) {
     return config;
 }
 
-// Of machine-id(5).
+std::string child_name(const ForkOptions& options, uint32_t index) {
+    if (options.name.empty() || options.count == 1) return options.name;
+    return fmt::format("{}-{}", options.name, index + 1);
+}
+
+}  // namespace
+
 std::string new_machine_id() {
     std::array<uint8_t, 16> bytes;
     base::random_bytes(bytes);
@@ -31,22 +38,13 @@ std::string new_machine_id() {
     return text;
 }
 
-std::string child_name(const ForkOptions& options, uint32_t index) {
-    if (options.name.empty() || options.count == 1) return options.name;
-    return fmt::format("{}-{}", options.name, index + 1);
-}
-
-Result<std::shared_ptr<BoxImpl>> make_child(const BoxImpl& parent, const Capture& capture,
+Result<std::shared_ptr<BoxImpl>> make_child(const BoxImpl& parent, const std::string& layer,
                                             const std::string& name) {
     RuntimeImpl& runtime = *parent.runtime;
-    const auto make_disk = [&](const std::string& path) {
-        return make_disk_on(runtime.home, capture.layer, path);
-    };
+    const auto make_disk = [&](const std::string& path) { return make_disk_on(runtime.home, layer, path); };
     BoxConfig config = TRY(add_box(runtime, child_config(parent.config), name, make_disk));
     return std::make_shared<BoxImpl>(parent.runtime, std::move(config));
 }
-
-}  // namespace
 
 Result<std::vector<std::shared_ptr<BoxImpl>>> fork_box(const BoxImpl& parent, const ForkOptions& options) {
     if (options.count < 1 || options.count > kMaxForks)
@@ -67,7 +65,7 @@ Result<std::vector<std::shared_ptr<BoxImpl>>> fork_box(const BoxImpl& parent, co
         StartOptions start;
         start.detach = options.detach;
         for (uint32_t i = 0; i < options.count; ++i) {
-            children.push_back(TRY(make_child(parent, capture, child_name(options, i))));
+            children.push_back(TRY(make_child(parent, capture.layer, child_name(options, i))));
             TRY(launch_box(*children.back(), start, {&capture.machine, new_machine_id()}));
         }
         for (const auto& child : children) TRY(await_box(*child));

@@ -30,11 +30,6 @@ Error no_such_box(const BoxConfig& config) {
     return base::make_error(ErrorCode::kNotFound, "no such box: {}", config.name);
 }
 
-Result<base::FileLock> lock_changes(const BoxConfig& config, const BoxFolder& folder) {
-    if (!base::path_exists(folder.path)) return no_such_box(config);
-    return base::FileLock::acquire(folder.change_lock());
-}
-
 // The launch itself. The caller holds the change lock and no supervisor exists.
 Result<void> launch(const BoxImpl& box, BoxRecord& record, const StartOptions& options, const GoingOn& from) {
     v1::BoxSpec spec = box_spec(box.config, box.folder, options);
@@ -137,6 +132,15 @@ Result<void> end_supervisor(const BoxConfig& config, Connection& connection, mil
 
 }  // namespace
 
+Result<base::FileLock> lock_changes(const BoxImpl& box) {
+    if (!base::path_exists(box.folder.path)) return no_such_box(box.config);
+    return base::FileLock::acquire(box.folder.change_lock());
+}
+
+Result<void> wait_for_supervisor_to_go(const BoxImpl& box) {
+    return wait_until_gone(box.folder, kPowerOffBudget);
+}
+
 Result<Connection> running(const BoxImpl& box) {
     auto connection = connect_supervisor(box.folder);
     if (connection.ok()) return connection;
@@ -155,7 +159,7 @@ Result<Connection> running_or_started(const BoxImpl& box) {
 }
 
 Result<bool> launch_box(const BoxImpl& box, const StartOptions& options, const GoingOn& from) {
-    const base::FileLock lock = TRY(lock_changes(box.config, box.folder));
+    const base::FileLock lock = TRY(lock_changes(box));
     BoxRecord record = TRY(box.runtime->state->box_by_id(box.config.id));
     auto connection = connect_supervisor(box.folder);
     if (connection.ok()) {
@@ -175,7 +179,7 @@ Result<void> await_box(const BoxImpl& box, const std::function<void()>& failed) 
     if (answer.ok()) return {};
     if (failed) failed();
     auto outcome = [&]() -> Result<void> {
-        const base::FileLock lock = TRY(lock_changes(box.config, box.folder));
+        const base::FileLock lock = TRY(lock_changes(box));
         TRY(wait_until_gone(box.folder, kKillBudget));
         return record_failed_start(box, std::move(answer).error());
     }();
@@ -190,12 +194,12 @@ Result<bool> start_box(const BoxImpl& box, const StartOptions& options) {
 }
 
 Result<void> wait_for_ending(const BoxImpl& box) {
-    const base::FileLock lock = TRY(lock_changes(box.config, box.folder));
+    const base::FileLock lock = TRY(lock_changes(box));
     return wait_until_gone(box.folder, kPowerOffBudget);
 }
 
 Result<void> stop_box(const BoxImpl& box, const StopOptions& options) {
-    const base::FileLock lock = TRY(lock_changes(box.config, box.folder));
+    const base::FileLock lock = TRY(lock_changes(box));
     BoxRecord record = TRY(box.runtime->state->box_by_id(box.config.id));
     if (auto connection = connect_supervisor(box.folder); connection.ok())
         TRY(end_supervisor(box.config, *connection, options.grace));
