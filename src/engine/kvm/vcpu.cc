@@ -21,6 +21,16 @@ int kick_signal() {
     return SIGRTMIN;
 }
 
+// What a kick asks for was written down before it. One that stays pending would end every entry.
+void take_kicks() {
+    sigset_t kicks;
+    sigemptyset(&kicks);
+    sigaddset(&kicks, kick_signal());
+    constexpr timespec kNow{};
+    while (::sigtimedwait(&kicks, nullptr, &kNow) > 0) {
+    }
+}
+
 kvm_segment flat_segment(uint16_t selector, uint8_t type) {
     kvm_segment segment{};
     segment.limit = 0xffff'ffff;
@@ -161,12 +171,6 @@ void Vcpu::park() {
     run_->immediate_exit = 1;
     (void)::ioctl(fd_.get(), KVM_RUN, 0);
     run_->immediate_exit = 0;
-    sigset_t kicks;
-    sigemptyset(&kicks);
-    sigaddset(&kicks, kick_signal());
-    constexpr timespec kNow{};
-    while (::sigtimedwait(&kicks, nullptr, &kNow) > 0) {
-    }
     std::unique_lock lock(mutex_);
     parked_ = true;
     changed_.notify_all();
@@ -181,7 +185,9 @@ void Vcpu::run(ExitHandler& handler) {
             park();
         else if (::ioctl(fd_.get(), KVM_RUN, 0) == 0)
             handle_exit(handler);
-        else if (errno != EINTR && errno != EAGAIN)  // EAGAIN: just woken by another processor
+        else if (errno == EINTR)
+            take_kicks();
+        else if (errno != EAGAIN)  // just woken by another processor
             failure = base::errno_error(ErrorCode::kEngine, "run vCPU {}", id_).message;
     }
     if (!failure.empty()) handler.failed(failure);
