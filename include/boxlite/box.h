@@ -52,6 +52,7 @@ struct BoxInfo {
     uint64_t disk_bytes = 0;        // the size that the box sees
     std::string engine;             // "uml" or "kvm"
     std::string isolation;          // "software" or "hardware"
+    std::string engine_reason;      // why the host gave no stronger one; empty: it did, or none was wanted
     std::string kernel;             // uname -r, while running
     uint32_t boot_ms = 0;           // of the last boot, while running
     std::vector<std::string> jail;  // walls around the machine, and "missing: …" for those the host lacks

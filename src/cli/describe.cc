@@ -34,6 +34,7 @@ Value describe_box(const BoxInfo& info) {
     box["DiskSize"] = info.disk_bytes;
     box["Isolation"] = info.isolation;
     box["Engine"] = info.engine;
+    box["EngineReason"] = info.engine_reason;
     box["Kernel"] = info.kernel;
     box["BootMs"] = info.boot_ms;
     box["Jail"] = info.jail;

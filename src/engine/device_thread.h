@@ -6,12 +6,14 @@
 #include <thread>
 
 #include "base/event_loop.h"
+#include "jail/seccomp.h"
 
 namespace boxlite::engine {
 
 class DeviceThread {
   public:
-    static Result<std::unique_ptr<DeviceThread>> start(const char* name);
+    // With a policy, the thread can do what that allows and no more.
+    static Result<std::unique_ptr<DeviceThread>> start(const char* name, const jail::SeccompProgram* policy);
     ~DeviceThread() { stop(); }
     base::EventLoop& loop() { return *loop_; }
     // Runs `call` on the thread and waits for it. Not from the thread itself, not after stop().
@@ -25,7 +27,8 @@ class DeviceThread {
     std::thread thread_;
 };
 
-// Runs `call` while neither of the two does anything else.
-Result<void> run_on_both(DeviceThread& one, DeviceThread& other, const std::function<Result<void>()>& call);
+// Calls `call`, here, while neither of the two does anything. Not from one of them, not after stop().
+Result<void> call_while_still(DeviceThread& one, DeviceThread& other,
+                              const std::function<Result<void>()>& call);
 
 }  // namespace boxlite::engine

@@ -17,7 +17,15 @@ Result<SeccompProgram> uml_kernel_policy();
 // the process group `stoppable_group` (0: none). For the calling process.
 Result<SeccompProgram> shim_policy(pid_t stoppable_group);
 
+// Its threads that guests talk to, within that policy and what Landlock leaves: none makes a thread or a
+// connection. vCPUs enter the guest and pass on what it writes to devices; device threads move data between
+// guest memory and the files and sockets that they have.
+Result<SeccompProgram> vcpu_thread_policy();
+Result<SeccompProgram> device_thread_policy();
+
 // Installs a program for every thread of this process.
 Result<void> apply_seccomp(const SeccompProgram& program);
+// For the calling thread and those that it starts.
+Result<void> apply_seccomp_to_thread(const SeccompProgram& program);
 
 }  // namespace boxlite::jail

@@ -66,10 +66,20 @@ Result<SeccompProgram> SeccompBuilder::build() {
     return program;
 }
 
-Result<void> apply_seccomp(const SeccompProgram& program) {
+static long install(const SeccompProgram& program, unsigned flags) {
     const sock_fprog code{static_cast<unsigned short>(program.size()),
                           const_cast<sock_filter*>(program.data())};
-    const long result = ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &code);
+    return ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &code);
+}
+
+Result<void> apply_seccomp_to_thread(const SeccompProgram& program) {
+    if (install(program, 0) < 0)
+        return base::errno_error(ErrorCode::kUnsupported, "install a seccomp filter for a thread");
+    return {};
+}
+
+Result<void> apply_seccomp(const SeccompProgram& program) {
+    const long result = install(program, SECCOMP_FILTER_FLAG_TSYNC);
     if (result < 0) return base::errno_error(ErrorCode::kUnsupported, "install a seccomp filter");
     if (result > 0)
         return base::make_error(ErrorCode::kUnsupported, "thread {} has another seccomp filter of its own",

@@ -1,4 +1,5 @@
 // Role: a box's supervisor once its other processes run. Which files it reaches is Landlock's matter.
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -139,6 +140,8 @@ void allow_memory_and_threads(SeccompBuilder& policy) {
 }
 
 void allow_system(SeccompBuilder& policy) {
+    // Its threads close themselves in further.
+    policy.allow_values("seccomp", 0, {SECCOMP_SET_MODE_FILTER});
     policy.allow({
         "getpid",       "gettid",    "getppid",       "getpgrp",       "getpgid",         "getsid",
         "getuid",       "geteuid",   "getgid",        "getegid",       "getgroups",       "getresuid",

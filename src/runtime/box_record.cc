@@ -38,6 +38,7 @@ void visit_config(Config& c, Visit&& visit) {
     visit("disk_bytes", c.disk_bytes);
     visit("engine", c.engine);
     visit("isolation", c.isolation);
+    visit("engine_reason", c.engine_reason);
     visit("engine_fixed", c.engine_fixed);
     visit("strict", c.strict);
     visit("env", c.env);

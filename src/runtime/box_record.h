@@ -22,6 +22,7 @@ struct BoxConfig {
     uint64_t disk_bytes = 0;
     std::string engine;
     std::string isolation;
+    std::string engine_reason;  // see BoxInfo
     bool engine_fixed = false;  // the user asked for it: another start does not choose again
     bool strict = false;
     std::vector<std::string> env;  // NAME=value, image and options merged

@@ -46,6 +46,7 @@ Result<BoxConfig> make_config(const BoxOptions& options, const EngineChoice& eng
     config.disk_bytes = options.disk_size_gb << 30;
     config.engine = engine.engine;
     config.isolation = engine.isolation;
+    config.engine_reason = engine.reason;
     config.engine_fixed = options.engine != Engine::kAuto || options.isolation != Isolation::kAuto;
     config.strict = options.security == Security::kStrict;
     config.hostname = options.hostname.empty() ? config.id : options.hostname;

@@ -125,6 +125,7 @@ BoxInfo describe(const RuntimeImpl& runtime, const Observation& observation) {
     info.disk_bytes = config.disk_bytes;
     info.engine = config.engine;
     info.isolation = config.isolation;
+    info.engine_reason = config.engine_reason;
     info.command = config.argv;
     for (const std::string& entry : config.env) {
         const size_t equals = entry.find('=');

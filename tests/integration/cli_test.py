@@ -45,7 +45,7 @@ class CommandLine(BoxTest):
         self.assertEqual(self.output("list", "-aq"), "")
         self.assertTrue(self.output("images").startswith("REPOSITORY"))
         info = json.loads(self.output("info", "--format=json"))
-        self.assertEqual((info["boxesTotal"], info["homeDir"], info["isolation"]), (0, self.home.path, "software"))
+        self.assertEqual((info["boxesTotal"], info["homeDir"]), (0, self.home.path))
         self.assertEqual(self.output("info", "--format", "{{.homeDir}} {{.boxesTotal}}"), f"{self.home.path} 0\n")
         self.assertRegex(self.output("version"), r"^boxlite \d+\.\d+\.\d+\n$")
         self.assertEqual(self.output("--version"), self.output("version"))

@@ -56,10 +56,26 @@ class RunAsRoot(BoxTest):
         self.assertEqual((result.out, result.err), (b"out\n", b"err\n"))
 
     def test_isolation_is_told_and_demanded(self):
+        info = json.loads(self.output("info", "--format", "json"))
+        self.assertIn((info["engine"], info["isolation"]), (("uml", "software"), ("kvm", "hardware")))
         self.check("run", "-d", "--name", "box", "base", "sleep", "600")
-        self.assertIn("software", json.dumps(self.home.inspect("box")).lower())
-        result = self.check("run", "--isolation", "hardware", "base", "true", code=125)
-        self.assertIn(b"hardware", result.err)
+        box = self.home.inspect("box")
+        self.assertEqual((box["Engine"], box["Isolation"]), (info["engine"], info["isolation"]))
+        self.assertEqual(box["EngineReason"], info.get("engineReason", ""))
+        if info["isolation"] == "hardware":
+            self.check("run", "--isolation", "hardware", "base", "true")
+        else:
+            result = self.check("run", "--isolation", "hardware", "base", "true", code=125)
+            self.assertIn(info["engineReason"].encode(), result.err)
+        result = self.check("run", "--engine", "uml", "--isolation", "hardware", "base", "true", code=2)
+        self.assertIn(b"uml", result.err)
+
+    def test_why_it_is_software_is_told_once(self):
+        first = self.check("run", "--rm", "base", "true")
+        second = self.check("run", "--rm", "base", "true")
+        software = json.loads(self.output("info", "--format", "json"))["isolation"] == "software"
+        self.assertEqual(b"in software" in first.err, software, first)
+        self.assertEqual(second.err, b"")
 
 
 class RunAsUser(boxtest.AsUser, RunAsRoot):

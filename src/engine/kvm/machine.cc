@@ -44,7 +44,7 @@ class KvmMachine final : public Machine, private kvm::ExitHandler, private kvm::
         devices_.insert(devices_.end(), config.devices.begin(), config.devices.end());
         vm_.emplace(TRY(kvm::Vm::make()));
         TRY(config.snapshot ? go_on(config) : boot(config));
-        for (const auto& vcpu : vcpus_) vcpu->start(*this);
+        for (const auto& vcpu : vcpus_) TRY(vcpu->start(*this, confined_ ? &vcpu_policy_ : nullptr));
         return {};
     }
 
@@ -72,7 +72,7 @@ class KvmMachine final : public Machine, private kvm::ExitHandler, private kvm::
         return snapshot;
     }
     Result<void> with_devices_still(const std::function<Result<void>()>& still) override {
-        return run_on_both(*disk_thread_, *io_thread_, still);
+        return call_while_still(*disk_thread_, *io_thread_, still);
     }
 
   private:
@@ -89,7 +89,7 @@ class KvmMachine final : public Machine, private kvm::ExitHandler, private kvm::
         const kvm::BootState boot = TRY(kvm::load_boot_image(*memory_->view(), image));
         TRY(make_vcpus(vm_->supported_cpuid(), config.cpus));
         TRY(vcpus_[0]->set_boot_state(boot));
-        if (config.confine) TRY(config.confine({}));
+        TRY(confine(config));
         return start_devices();
     }
 
@@ -107,13 +107,24 @@ class KvmMachine final : public Machine, private kvm::ExitHandler, private kvm::
             TRY(kvm::MachineMemory::make(state.memory_bytes(), std::move(config.snapshot->memory))));
         TRY(vm_->add_memory(*memory_->view(), state.memory_bytes()));
         TRY(make_vcpus(cpuid, config.cpus));
-        if (config.confine) TRY(config.confine({}));
+        TRY(confine(config));
         TRY(start_devices(&state));
         io_apic_.restore(TRY(kvm::from_message(state.io_apic())));
         for (size_t i = 0; i < vcpus_.size(); ++i) TRY(vcpus_[i]->restore(state.vcpus(static_cast<int>(i))));
         TRY(vm_->set_clock(state.clock_ns()));
         // An interrupt may have been on its way. One too many does no harm.
         for (const auto& transport : transports_) transport->resample_interrupt();
+        return {};
+    }
+
+    // From here on threads are started, each inside its role.
+    Result<void> confine(const MachineConfig& config) {
+        if (!config.confine) return {};
+        TRY(config.confine({}));
+        device_policy_ = TRY(jail::device_thread_policy());
+        vcpu_policy_ = TRY(jail::vcpu_thread_policy());
+        confined_ = true;
+        jail_.applied = {"seccomp of vCPU threads", "seccomp of device threads"};
         return {};
     }
 
@@ -155,8 +166,9 @@ class KvmMachine final : public Machine, private kvm::ExitHandler, private kvm::
 
     // With `state`: as they were.
     Result<void> start_devices(const snapshot::v1::Machine* state = nullptr) {
-        disk_thread_ = TRY(DeviceThread::start("disk"));
-        io_thread_ = TRY(DeviceThread::start("devices"));
+        const auto* policy = confined_ ? &device_policy_ : nullptr;
+        disk_thread_ = TRY(DeviceThread::start("disk", policy));
+        io_thread_ = TRY(DeviceThread::start("devices", policy));
         for (int i = 0; i < static_cast<int>(devices_.size()); ++i)
             TRY(add_device(*devices_[static_cast<size_t>(i)], state ? &state->devices(i) : nullptr));
         return {};
@@ -243,6 +255,9 @@ class KvmMachine final : public Machine, private kvm::ExitHandler, private kvm::
     kvm::IoApic io_apic_;
     Bus bus_;
     jail::JailReport jail_;
+    bool confined_ = false;
+    jail::SeccompProgram device_policy_;
+    jail::SeccompProgram vcpu_policy_;
     std::optional<kvm::MachineMemory> memory_;
     std::optional<kvm::Vm> vm_;
     std::vector<virtio::Device*> devices_;

@@ -139,7 +139,7 @@ Result<std::vector<MemoryLayer>> MachineMemory::freeze() {
         for (const MemoryLayer& layer : layers_) count += layer.runs.size();
         std::vector<MemoryRun> runs = TRY(written_runs());
         // Each run is a mapping, of which a process can have only so many.
-        if (count + runs.size() > kMaxRuns) {
+        if (count + runs.size() > kMaxRuns || layers_.size() == kMaxLayers) {
             MemoryLayer whole = TRY(copy({{0, bytes_}}));
             layers_.clear();
             layers_.push_back(std::move(whole));

@@ -28,6 +28,8 @@ struct MemoryRange {
 inline constexpr uint32_t kUsableMemory = 1;
 std::vector<MemoryRange> memory_map(uint64_t bytes);
 
+// Each is a descriptor that is passed on; more become one again.
+inline constexpr size_t kMaxLayers = 24;
 Result<std::vector<MemoryLayer>> duplicate(const std::vector<MemoryLayer>& layers);
 
 class MachineMemory {
@@ -40,7 +42,7 @@ class MachineMemory {
     uint64_t bytes() const { return bytes_; }
 
     // The memory as it is now, as layers that stay so. While nobody touches the memory. What was written
-    // since the last time is copied; the first time, nothing is.
+    // since the last time is copied; the first time, nothing is. Once in a while it is all of the memory.
     Result<std::vector<MemoryLayer>> freeze();
 
   private:

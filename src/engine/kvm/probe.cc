@@ -96,7 +96,7 @@ Result<void> probe_kvm() {
     Probe guest;
     const auto vcpu = TRY(kvm::Vcpu::make(vm, 0, kvm::guest_cpuid(vm.supported_cpuid(), 0, 1)));
     TRY(vcpu->set_boot_state(kvm::BootState{kEntry, 0}));
-    vcpu->start(guest);
+    TRY(vcpu->start(guest));
     auto outcome = guest.wait(kBudget);
     if (!outcome && vcpu->cpu_time() < kBudget / 2) outcome = guest.wait(kBusyBudget);
     if (outcome) return *outcome;

@@ -127,6 +127,20 @@ TEST(Cpuid, NumbersTheProcessorsOfOnePackage) {
     EXPECT_FALSE(find(guest_cpuid(host, 0, 1), 1)->edx & (1u << 28));
 }
 
+TEST(Cpuid, AGuestGoesOnOnlyWhereNothingIsMissing) {
+    const std::vector<kvm_cpuid_entry2> older = {leaf(0, 0xd, 1, 2, 3), leaf(1, 0, 0, 0xf0, 0xf0)};
+    const std::vector<kvm_cpuid_entry2> newer = {leaf(0, 0x1f, 1, 2, 3), leaf(1, 0, 0, 0xff, 0xf0),
+                                                 leaf(7, 0, 0xff, 0, 0)};
+    EXPECT_TRUE(check_cpuid(older, older).ok());
+    EXPECT_TRUE(check_cpuid(older, newer).ok());
+    const auto refused = check_cpuid(newer, older);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+    EXPECT_NE(refused.error().message.find("0x1.0 ecx 0xf"), std::string::npos) << refused.error().message;
+    const std::vector<kvm_cpuid_entry2> another = {leaf(0, 0xd, 1, 2, 4), leaf(1, 0, 0, 0xf0, 0xf0)};
+    EXPECT_NE(check_cpuid(older, another).error().message.find("vendor"), std::string::npos);
+}
+
 TEST(CommandLine, NamesEveryDeviceAndFits) {
     const std::string line = command_line(kMaxDevices);
     EXPECT_NE(line.find(" virtio_mmio.device=4K@0xd0000000:1"), std::string::npos);

@@ -5,6 +5,8 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
+#include <future>
+
 #include "engine/kvm/vcpu_state.h"
 
 namespace boxlite::engine::kvm {
@@ -120,13 +122,20 @@ Result<void> Vcpu::set_boot_state(const BootState& boot) {
     return {};
 }
 
-void Vcpu::start(ExitHandler& handler) {
+Result<void> Vcpu::start(ExitHandler& handler, const jail::SeccompProgram* policy) {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    thread_ = std::thread([this, &handler] { run(handler); });
+    std::promise<Result<void>> closed_in;
+    thread_ = std::thread([this, &handler, policy, &closed_in] {
+        auto applied = policy ? jail::apply_seccomp_to_thread(*policy) : Result<void>();
+        const bool go = applied.ok();
+        closed_in.set_value(std::move(applied));
+        if (go) run(handler);
+    });
     pthread_sigmask(SIG_SETMASK, &old, nullptr);
     pthread_setname_np(thread_.native_handle(), fmt::format("vcpu{}", id_).c_str());
+    return closed_in.get_future().get();
 }
 
 void Vcpu::kick() {

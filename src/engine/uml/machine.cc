@@ -116,7 +116,7 @@ class UmlMachine final : public Machine {
     }
     Result<void> resume() override { return signal_all(SIGCONT); }
     Result<void> with_devices_still(const std::function<Result<void>()>& still) override {
-        return run_on_both(*disk_thread_, *io_thread_, still);
+        return call_while_still(*disk_thread_, *io_thread_, still);
     }
     Result<MachineSnapshot> capture(const std::function<Result<void>()>&) override {
         return base::make_error(
@@ -139,8 +139,11 @@ class UmlMachine final : public Machine {
 
     // The kernel waits for them: its messages queue up in the sockets.
     Result<void> start_devices(const MachineConfig& config, std::vector<base::Fd> sockets) {
-        disk_thread_ = TRY(DeviceThread::start("disk"));
-        io_thread_ = TRY(DeviceThread::start("devices"));
+        device_policy_ = TRY(jail::device_thread_policy());
+        const auto* policy = config.confine ? &device_policy_ : nullptr;
+        disk_thread_ = TRY(DeviceThread::start("disk", policy));
+        io_thread_ = TRY(DeviceThread::start("devices", policy));
+        if (policy) launched_->report.applied.emplace_back("seccomp of device threads");
         for (size_t i = 0; i < sockets.size(); ++i)
             TRY(add_backend(*config.devices[i], std::move(sockets[i])));
         return {};
@@ -201,6 +204,7 @@ class UmlMachine final : public Machine {
     ExitCallback on_exit_;
     std::function<void(base::ByteView)> console_;
     bool pausable_ = false;
+    jail::SeccompProgram device_policy_;
     std::unique_ptr<DeviceThread> disk_thread_;
     std::unique_ptr<DeviceThread> io_thread_;
     std::vector<std::unique_ptr<virtio::vhost_user::Backend>> backends_;

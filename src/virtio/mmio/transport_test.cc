@@ -39,9 +39,10 @@ class TestDevice final : public Device {
         host_->notify(index);
     }
     void reset() override { ++resets; }
+    void restored() override { ++restores; }
 
     std::atomic<bool> hold = false;
-    std::atomic<int> processed = 0, resets = 0;
+    std::atomic<int> processed = 0, resets = 0, restores = 0;
     std::binary_semaphore entered{0}, leave{0};
 };
 
@@ -199,6 +200,34 @@ TEST_F(MmioTest, ADriverThatAsksForNoInterruptsGetsNone) {
     settle();
     EXPECT_EQ(used(), 1);
     EXPECT_EQ(read(kInterruptStatus), 0u);
+}
+
+// The rings are the guest's and stay where they are; another device object goes on with them.
+TEST_F(MmioTest, AnotherDeviceGoesOnFromWhatWasKept) {
+    run_device();
+    offer();
+    kick();
+    ASSERT_TRUE(interrupted());
+    const Transport::State kept = transport_->save();
+    offer();
+
+    TestDevice device;
+    const auto restored = Transport::make(device, *loop_, memory_).value();
+    ASSERT_TRUE(restored->restore(kept).ok());
+    settle();
+    EXPECT_EQ(device.processed, 1);
+    EXPECT_EQ(device.restores, 1);
+    EXPECT_EQ(used(), 2);
+    uint8_t status[4];
+    restored->read(kStatus, status);
+    EXPECT_EQ(base::load_le<uint32_t>(status), kept.status);
+
+    Transport::State wrong = kept;
+    wrong.rings.pop_back();
+    EXPECT_FALSE(Transport::make(device, *loop_, memory_).value()->restore(wrong).ok());
+    wrong = kept;
+    wrong.driver_features |= uint64_t{1} << 63;
+    EXPECT_FALSE(Transport::make(device, *loop_, memory_).value()->restore(wrong).ok());
 }
 
 TEST_F(MmioTest, WhatWasOfferedBeforeDriverOkIsServed) {
