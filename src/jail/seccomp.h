@@ -17,6 +17,9 @@ Result<SeccompProgram> uml_kernel_policy();
 // the process group `stoppable_group` (0: none). For the calling process.
 Result<SeccompProgram> shim_policy(pid_t stoppable_group);
 
+// A box's network process: sockets of the internet, and nothing of the host's files or processes.
+Result<SeccompProgram> netd_policy();
+
 // Installs a program for every thread of this process.
 Result<void> apply_seccomp(const SeccompProgram& program);
 
