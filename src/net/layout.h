@@ -13,6 +13,8 @@ inline constexpr const char* kGateway = "192.168.127.1";
 inline constexpr const char* kGateway6 = "fd00::1";
 inline constexpr const char* kBoxAddress = "192.168.127.2";
 inline constexpr const char* kBoxAddress6 = "fd00::2";
+// That the box's kernel makes of kBoxMac (RFC 4291, appendix A).
+inline constexpr const char* kBoxLinkLocal = "fe80::c0ff:fea8:7f02";
 // The host's loopback, for those that the policy lets there.
 inline constexpr const char* kHostAlias = "192.168.127.254";
 inline constexpr const char* kHostAlias6 = "fd00::fe";

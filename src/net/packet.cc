@@ -14,8 +14,11 @@ namespace boxlite::net {
 
 namespace {
 
-constexpr uint16_t kTypeV4 = 0x0800, kTypeV6 = 0x86dd;
-constexpr size_t kV4Header = 20, kV6Header = 40, kUdpHeader = 8;
+constexpr uint16_t kTypeV4 = 0x0800, kTypeV6 = 0x86dd, kTypeArp = 0x0806;
+constexpr size_t kArpBytes = 28;
+// Ethernet, IPv4, the lengths of their addresses, and the high byte of what it is.
+constexpr uint8_t kArpBegin[] = {0, 1, 8, 0, 6, 4, 0};
+constexpr size_t kV4Header = 20, kV6Header = 40, kUdpHeader = 8, kTcpHeader = 20, kIcmpHeader = 8;
 constexpr uint8_t kHopLimit = 64;
 // The one that libslirp answers ARP for the gateway with.
 constexpr std::array<uint8_t, 6> kGatewayMac = {0x52, 0x55, 0xc0, 0xa8, 0x7f, 0x01};
@@ -120,6 +123,50 @@ bool is_icmp_error(const IpPacket& ip) {
     return ip.protocol == IPPROTO_ICMP && ip.payload[0] != ICMP_ECHO;
 }
 
+// The box's own, and none for one that asks DHCP for it.
+bool is_of_box(const IpAddress& address) {
+    static const std::array<IpAddress, 5> all = {
+        *IpAddress::parse(kBoxAddress), *IpAddress::parse(kBoxAddress6), *IpAddress::parse(kBoxLinkLocal),
+        *IpAddress::parse("0.0.0.0"), *IpAddress::parse("::")};
+    return std::find(all.begin(), all.end(), address) != all.end();
+}
+
+// RFC 826, for IPv4 over ethernet.
+bool is_sound_arp(base::ByteView frame) {
+    if (frame.size() < kEthernetHeader + kArpBytes) return false;
+    const base::ByteView arp = frame.subspan(kEthernetHeader, kArpBytes);
+    return std::equal(std::begin(kArpBegin), std::end(kArpBegin), arp.begin()) &&
+           (arp[7] == 1 || arp[7] == 2) && is_of_box(IpAddress(arp.subspan(14, 4)));
+}
+
+// Echo requests, and what neighbour discovery is made of (RFC 4861): the options fill the rest exactly.
+bool is_sound_icmp6(base::ByteView icmp) {
+    if (icmp.size() < kIcmpHeader) return false;
+    size_t options = 0;
+    switch (icmp[0]) {
+        case ICMP6_ECHO_REQUEST:
+            return true;
+        case ND_ROUTER_SOLICIT:
+            options = sizeof(nd_router_solicit);
+            break;
+        case ND_NEIGHBOR_SOLICIT:
+            options = sizeof(nd_neighbor_solicit);
+            break;
+        case ND_NEIGHBOR_ADVERT:
+            options = sizeof(nd_neighbor_advert);
+            break;
+        default:
+            return false;
+    }
+    if (icmp.size() < options) return false;
+    for (base::ByteView rest = icmp.subspan(options); !rest.empty();) {
+        const size_t length = rest.size() >= 2 ? size_t{rest[1]} * 8 : 0;
+        if (length == 0 || length > rest.size()) return false;
+        rest = rest.subspan(length);
+    }
+    return true;
+}
+
 }  // namespace
 
 std::optional<IpPacket> parse_ip(base::ByteView frame) {
@@ -129,6 +176,62 @@ std::optional<IpPacket> parse_ip(base::ByteView frame) {
     if (type == kTypeV4) return parse_v4(packet);
     if (type == kTypeV6) return parse_v6(packet);
     return std::nullopt;
+}
+
+bool is_for_stack(base::ByteView frame, const IpPacket* ip) {
+    if (frame.size() < kEthernetHeader || !std::equal(kBoxMac.begin(), kBoxMac.end(), frame.begin() + 6))
+        return false;
+    if (!ip) return is_sound_arp(frame);
+    if (ip->fragment || !is_of_box(ip->source)) return false;
+    const bool v4 = ip->source.is_v4();
+    if (v4 && ip->packet.size() - ip->payload.size() != kV4Header) return false;
+    const base::ByteView payload = ip->payload;
+    switch (ip->protocol) {
+        case IPPROTO_TCP: {
+            if (payload.size() < kTcpHeader) return false;
+            const size_t header = (payload[12] >> 4u) * size_t{4};
+            return header >= kTcpHeader && header <= payload.size() && !is_group(ip->destination);
+        }
+        case IPPROTO_ICMP:
+            return v4 && payload.size() >= kIcmpHeader && payload[0] == ICMP_ECHO;
+        case IPPROTO_ICMPV6:
+            return !v4 && is_sound_icmp6(payload);
+        case IPPROTO_UDP:
+            return payload.size() >= kUdpHeader;
+        default:
+            return false;
+    }
+}
+
+std::vector<base::Bytes> announcements() {
+    const IpAddress box = *IpAddress::parse(kBoxAddress);
+    base::Bytes arp(kEthernetHeader + kArpBytes);
+    std::copy(kGatewayMac.begin(), kGatewayMac.end(), arp.begin());
+    std::copy(kBoxMac.begin(), kBoxMac.end(), arp.begin() + 6);
+    base::store_be<uint16_t>(&arp[12], kTypeArp);
+    uint8_t* body = arp.data() + kEthernetHeader;
+    std::copy(std::begin(kArpBegin), std::end(kArpBegin), body);
+    body[7] = 2;  // a reply
+    std::copy(kBoxMac.begin(), kBoxMac.end(), body + 8);
+    std::copy(box.bytes().begin(), box.bytes().end(), body + 14);
+    std::vector<base::Bytes> all = {std::move(arp)};
+    for (const char* text : {kBoxAddress6, kBoxLinkLocal}) {
+        const IpAddress address = *IpAddress::parse(text), gateway = *IpAddress::parse(kGateway6);
+        constexpr size_t kLength = sizeof(nd_neighbor_advert);
+        base::Bytes frame = ip_frame(address, gateway, IPPROTO_ICMPV6, kLength);
+        std::copy(kGatewayMac.begin(), kGatewayMac.end(), frame.begin());
+        std::copy(kBoxMac.begin(), kBoxMac.end(), frame.begin() + 6);
+        frame[kEthernetHeader + 7] = 255;  // hop limit
+        uint8_t* icmp = frame.data() + frame.size() - kLength;
+        icmp[0] = ND_NEIGHBOR_ADVERT;
+        std::copy(address.bytes().begin(), address.bytes().end(), icmp + 8);
+        Checksum sum;
+        add_pseudo_header(sum, address, gateway, IPPROTO_ICMPV6, kLength);
+        sum.add({icmp, kLength});
+        base::store_be(icmp + 2, sum.result());
+        all.push_back(std::move(frame));
+    }
+    return all;
 }
 
 bool is_echo_request(const IpPacket& ip) {

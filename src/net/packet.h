@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "net/address.h"
 
@@ -21,6 +22,16 @@ struct IpPacket {
 };
 // nullopt for a frame that holds none, or less than its header says.
 std::optional<IpPacket> parse_ip(base::ByteView frame);
+
+// Whether the stack gets a frame at all: what an honest box sends, from its own addresses, and not what only
+// leads into a stack's darker corners. That is ARP, neighbour discovery, echo requests, DHCP, and TCP; no
+// fragments, no IP options or extension headers, no lengths that contradict each other. `ip` is what is in
+// the frame, null for ARP.
+bool is_for_stack(base::ByteView frame, const IpPacket* ip);
+
+// What the box could say to make its addresses known. The stack is told at once: it does not do well with
+// packets for neighbours that it does not know.
+std::vector<base::Bytes> announcements();
 
 // Whether it is an ICMP echo request, of either family.
 bool is_echo_request(const IpPacket& ip);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "net/layout.h"
+
 namespace boxlite::net {
 namespace {
 
@@ -109,6 +111,61 @@ TEST(Packet, ErrorsAboutErrorsAndGroupsAreNotTold) {
             << group;
     EXPECT_FALSE(unreachable_frame(
         *parse_ip(udp_frame({kBox6, {*IpAddress::parse("ff02::fb"), 1}, text("x")})), Unreachable::kHost));
+}
+
+bool admitted(const base::Bytes& frame) {
+    const auto ip = parse_ip(frame);
+    return is_for_stack(frame, ip ? &*ip : nullptr);
+}
+
+// From the box's address, with this protocol and payload.
+base::Bytes from_box(uint8_t protocol, const base::Bytes& payload) {
+    base::Bytes frame = udp_frame({kBox, kServer, payload});
+    frame.erase(frame.begin() + 34, frame.begin() + 42);
+    base::store_be(&frame[16], static_cast<uint16_t>(20 + payload.size()));
+    frame[23] = protocol;
+    std::copy(kBoxMac.begin(), kBoxMac.end(), frame.begin() + 6);
+    return frame;
+}
+
+TEST(Packet, OnlyWhatAnHonestBoxSendsReachesTheStack) {
+    for (const base::Bytes& frame : announcements()) EXPECT_TRUE(admitted(frame));
+    base::Bytes tcp(20);
+    tcp[12] = 0x50;
+    EXPECT_TRUE(admitted(from_box(6, tcp)));
+    tcp[12] = 0x60;
+    EXPECT_FALSE(admitted(from_box(6, tcp)));
+    tcp[12] = 0x40;
+    EXPECT_FALSE(admitted(from_box(6, tcp)));
+    EXPECT_FALSE(admitted(from_box(6, base::Bytes(19))));
+    EXPECT_TRUE(admitted(from_box(1, {8, 0, 0, 0, 0, 1, 0, 1})));
+    EXPECT_FALSE(admitted(from_box(1, {3, 3, 0, 0, 0, 0, 0, 0})));
+    EXPECT_FALSE(admitted(from_box(47, base::Bytes(40))));
+    tcp[12] = 0x50;
+    const base::Bytes good = from_box(6, tcp);
+    base::Bytes fragment = good;
+    base::store_be<uint16_t>(&fragment[20], 0x2000);
+    EXPECT_FALSE(admitted(fragment));
+    base::Bytes other = good;
+    other[29] = 3;  // 192.168.127.3
+    EXPECT_FALSE(admitted(other));
+    base::Bytes foreign = good;
+    foreign[11] = 9;  // another station on the wire
+    EXPECT_FALSE(admitted(foreign));
+    base::Bytes options = good;
+    options[14] = 0x46;
+    EXPECT_FALSE(admitted(options));
+    for (size_t size = 0; size < good.size(); ++size)
+        EXPECT_FALSE(admitted({good.begin(), good.begin() + static_cast<ptrdiff_t>(size)}));
+    base::Bytes advert = announcements()[1];
+    advert.insert(advert.end(), {2, 0, 0, 0, 0, 0, 0, 0});  // an option of no length
+    base::store_be<uint16_t>(&advert[18], 32);
+    EXPECT_FALSE(admitted(advert));
+    advert[advert.size() - 7] = 1;
+    EXPECT_TRUE(admitted(advert));
+    base::Bytes arp = announcements()[0];
+    arp[31] = 9;  // the sender is not the box
+    EXPECT_FALSE(admitted(arp));
 }
 
 }  // namespace

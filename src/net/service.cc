@@ -162,19 +162,22 @@ void Service::frame(base::ByteView bytes) {
     const auto type = base::load_be<uint16_t>(bytes.data() + 12);
     if (type != kTypeV4 && type != kTypeV6) {
         constexpr uint16_t kTypeArp = 0x0806;
-        if (type == kTypeArp) stack_->input(bytes, nullptr);
+        if (type == kTypeArp && is_for_stack(bytes, nullptr)) stack_->input(bytes, nullptr);
         return;
     }
     const auto ip = parse_ip(bytes);
-    if (!ip) return;
+    if (!ip || !is_for_stack(bytes, &*ip)) return;
     static const IpAddress gateway = *IpAddress::parse(kGateway), gateway6 = *IpAddress::parse(kGateway6),
                            alias = *IpAddress::parse(kHostAlias), alias6 = *IpAddress::parse(kHostAlias6);
     const IpAddress& to_whom = ip->destination;
     const bool ours = to_whom == gateway || to_whom == gateway6 || to_whom == alias || to_whom == alias6;
-    // The stack answers for its own addresses, and asks again before it sends for others: where the host lets
-    // it send no echo, it would not come to that.
-    if (is_echo_request(*ip) && !ours && !tcp_->may_echo(to_whom)) {
-        if (const auto told = unreachable_frame(*ip, Unreachable::kProhibited)) port_->send(*told);
+    // The stack answers for its own addresses, and carries echoes of IPv4 only. It asks again before it sends
+    // one, but where the host lets it send none, it would not come to that.
+    if (is_echo_request(*ip) && !ours) {
+        const bool allowed = tcp_->may_echo(to_whom);
+        if (allowed && to_whom.is_v4()) return stack_->input(bytes, &*ip);
+        const auto told = unreachable_frame(*ip, allowed ? Unreachable::kHost : Unreachable::kProhibited);
+        if (told) port_->send(*told);
         return;
     }
     if (ip->protocol != IPPROTO_UDP) return stack_->input(bytes, &*ip);

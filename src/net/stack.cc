@@ -129,6 +129,8 @@ Result<void> Stack::start() {
     const StackHooks::Scope scope(*this);
     slirp_ = slirp_new(&config, &Callbacks::kTable, this);
     if (!slirp_) return base::make_error(ErrorCode::kNetwork, "libslirp does not take its configuration");
+    for (const base::Bytes& frame : announcements())
+        slirp_input(slirp_, frame.data(), static_cast<int>(frame.size()));
     TRY(loop_.watch(epoll_.get(), EPOLLIN, [this](uint32_t) { sockets_ready(); }));
     loop_.before_wait([this] { before_wait(); });
     return {};
