@@ -34,6 +34,14 @@ enum class BoxStatus {
 // "configured", "running", …
 std::string_view box_status_name(BoxStatus status);
 
+struct NetworkCounters {
+    uint64_t sent_bytes = 0;  // by the box, in frames
+    uint64_t received_bytes = 0;
+    uint64_t open_flows = 0;
+    uint64_t total_flows = 0;  // that were let through
+    uint64_t refused = 0;      // connections, datagrams and names
+};
+
 // Times are nanoseconds since the Unix epoch, 0 when there is none.
 struct BoxInfo {
     std::string id;
@@ -67,6 +75,25 @@ struct BoxInfo {
     bool detach = false;
     bool privileged = false;
     std::string folder;  // of the box in the home directory
+    NetworkOptions network;
+    std::vector<PortMapping> ports;  // as they are bound while it runs
+    NetworkCounters traffic;         // of this run, while it runs
+};
+
+// A connection of the box that has ended, or that was refused; or a name that it was refused to resolve.
+struct FlowRecord {
+    std::string time;       // of its beginning, RFC 3339
+    std::string protocol;   // "tcp", "udp", "icmp", "dns"
+    std::string direction;  // "out", or "in" through a published port
+    std::string name;       // as the box resolved it; "" for a bare address
+    std::string address;
+    uint16_t port = 0;
+    bool allowed = false;
+    std::string rule;  // that decided
+    uint64_t sent_bytes = 0;
+    uint64_t received_bytes = 0;
+    uint64_t duration_ms = 0;
+    std::string error;  // why an allowed connection failed
 };
 
 // One piece of the main process's output.
@@ -171,6 +198,14 @@ class Box {
     // Output of the main process's last run, oldest first, until `sink` returns false. Works on stopped
     // boxes.
     Result<void> logs(const LogOptions& options, const std::function<bool(const LogEntry&)>& sink);
+
+    // What the box may connect to from now on, also while it runs; connections that the rules refuse are
+    // ended. kInvalidState for a box without a network. On an error the rules stay as they were.
+    Result<void> set_network_rules(const NetworkRules& rules);
+
+    // What the box's network did in its last run, oldest first, until `sink` returns false; with `follow`,
+    // until the box stops. About the last 8 MiB are kept.
+    Result<void> network_log(const LogOptions& options, const std::function<bool(const FlowRecord&)>& sink);
 
     // Docker's rules for the destination: a directory that exists takes the source under its own name, else
     // the source becomes the destination. A stopped box is started for the copy and stopped afterwards. Links

@@ -62,6 +62,31 @@ enum class Security {
     kStrict,    // a missing wall is an error, and the guest kernel is kept apart from guest programs
 };
 
+// A port of the box that is reached through one of the host.
+struct PortMapping {
+    std::string host_address = "127.0.0.1";
+    uint16_t host_port = 0;  // 0: the host chooses one at each start
+    uint16_t box_port = 0;
+    bool udp = false;
+};
+
+struct NetworkRules {
+    // What the box may connect to: "example.com", "*.example.com", an address, a block ("10.0.0.0/8") or "*"
+    // for the public internet, each with ":PORT" or ":FROM-TO" and with "/udp" (else TCP) behind. The host's
+    // own services are "host.boxlite.internal". Not set: the public internet. Empty: nothing. Loopback,
+    // private, link-local, metadata and multicast addresses are open to rules that name the address or a
+    // block of just such ones, never to names or to larger blocks.
+    std::optional<std::vector<std::string>> allow;
+    std::vector<std::string> deny;  // goes before `allow`; without port or "/udp" it is about everything
+};
+
+struct NetworkOptions : NetworkRules {
+    bool enabled = true;  // false: the box has no network interface
+    std::vector<PortMapping> ports;
+    uint32_t send_kbps = 0;  // of the box, in 1000 bits a second; 0: no limit
+    uint32_t receive_kbps = 0;
+};
+
 struct BoxOptions {
     std::string name;  // ^[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}$, unique in the home; empty: one is made up
     std::string image = "alpine:latest";
@@ -88,6 +113,8 @@ struct BoxOptions {
     std::vector<std::string> cmd;
     bool tty = false;         // the main process gets a terminal
     bool stdin_open = false;  // the main process has a stdin to write to
+
+    NetworkOptions network;
 
     std::vector<std::string> cap_add;  // "NET_ADMIN", "CAP_NET_ADMIN" or "ALL"; over Docker's default set
     std::vector<std::string> cap_drop;

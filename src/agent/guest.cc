@@ -2,6 +2,7 @@
 
 #include "agent/disk.h"
 #include "agent/machine.h"
+#include "agent/network.h"
 
 namespace boxlite::agent {
 
@@ -53,6 +54,7 @@ Result<v1::SetupResponse> Guest::setup(const v1::SetupRequest& request) {
         return base::make_error(ErrorCode::kInvalidState, "Setup has been called before");
     if (request.realtime_ns()) TRY(set_clock(request.realtime_ns()));
     if (!request.entropy().empty()) TRY(add_entropy(request.entropy()));
+    if (request.has_network()) TRY(set_up_network(request.network()));
     const uint64_t device = TRY(find_disk(request.disk_serial(), kSysBlock));
     TRY(mount_disk(device, kDisk, request.disk_bytes()));
     const base::Fd cgroups = TRY(open_cgroups());

@@ -126,13 +126,20 @@ std::string hosts_file(const v1::ContainerSpec& spec) {
     std::string text = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n";
     for (const v1::HostEntry& entry : spec.hosts())
         text += fmt::format("{}\t{}\n", entry.address(), entry.name());
-    if (!spec.hostname().empty()) text += fmt::format("127.0.1.1\t{}\n", spec.hostname());
+    if (!spec.hostname().empty())
+        text +=
+            fmt::format("{}\t{}\n", spec.address().empty() ? "127.0.1.1" : spec.address(), spec.hostname());
     return text;
 }
 
 std::string resolver_file(const v1::ContainerSpec& spec) {
     std::string text;
     for (const std::string& server : spec.dns_servers()) text += fmt::format("nameserver {}\n", server);
+    if (spec.dns_search_size() > 0) {
+        text += "search";
+        for (const std::string& domain : spec.dns_search()) text += " " + domain;
+        text += "\n";
+    }
     return text;
 }
 

@@ -3,6 +3,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 namespace boxlite::base {
 
 Result<std::unique_ptr<EventLoop>> EventLoop::make() {
@@ -60,8 +62,10 @@ void EventLoop::stop() {
 Result<void> EventLoop::run() {
     stopping_ = false;
     for (;;) {
-        const int timeout = run_timers();
+        run_timers();
         if (stopping_) return {};
+        if (before_wait_) before_wait_();
+        const int timeout = next_timer_ms();
         epoll_event events[64];
         const int n = ::epoll_wait(epoll_.get(), events, 64, timeout);
         if (n < 0 && errno != EINTR) return errno_error(ErrorCode::kInternal, "wait for events");
@@ -89,15 +93,17 @@ void EventLoop::run_posted() {
     for (Callback& callback : batch) callback();
 }
 
-int EventLoop::run_timers() {
-    while (!timers_.empty() && !stopping_) {
-        const auto left =
-            std::chrono::ceil<std::chrono::milliseconds>(timers_.begin()->first.first - Clock::now()).count();
-        if (left > 0) return static_cast<int>(left);
+void EventLoop::run_timers() {
+    while (!stopping_ && next_timer_ms() == 0) {
         auto node = timers_.extract(timers_.begin());
         node.mapped()();
     }
-    return -1;
+}
+
+int EventLoop::next_timer_ms() const {
+    if (timers_.empty()) return -1;
+    const auto left = timers_.begin()->first.first - Clock::now();
+    return static_cast<int>(std::max<int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(left).count()));
 }
 
 }  // namespace boxlite::base

@@ -34,6 +34,10 @@ class EventLoop {
     TimerId after(std::chrono::milliseconds delay, Callback callback);
     void cancel(TimerId id);
 
+    // Runs `callback` each time before the loop looks for events; an empty one ends that. For what prepares
+    // many changes of what is watched, once.
+    void before_wait(Callback callback) { before_wait_ = std::move(callback); }
+
     // Runs `callback` on the loop's thread, soon. Thread safe.
     void post(Callback callback);
 
@@ -45,8 +49,10 @@ class EventLoop {
   private:
     EventLoop(Fd epoll, Fd wake) : epoll_(std::move(epoll)), wake_(std::move(wake)) {}
     void run_posted();
-    // Runs what is due; milliseconds until the next timer, -1 without one.
-    int run_timers();
+    // Runs what is due.
+    void run_timers();
+    // -1 without one.
+    int next_timer_ms() const;
 
     struct Watch {
         IoCallback callback;
@@ -57,6 +63,7 @@ class EventLoop {
     // shared_ptr: a callback may unwatch itself or another entry of the same batch.
     std::map<int, std::shared_ptr<Watch>> watches_;
     std::map<std::pair<Clock::time_point, TimerId>, Callback> timers_;
+    Callback before_wait_;
     TimerId next_timer_ = 1;
     std::mutex posted_mutex_;
     std::vector<Callback> posted_;

@@ -11,6 +11,31 @@ std::string time_text(int64_t ns) {
     return ns == 0 ? std::string() : base::format_time(ns);
 }
 
+namespace {
+
+Value describe_network(const BoxInfo& info) {
+    Value ports = Value::array();
+    const bool running = info.status == BoxStatus::kRunning;
+    for (const PortMapping& port : running ? info.ports : info.network.ports)
+        ports.push_back({{"HostIp", port.host_address},
+                         {"HostPort", port.host_port},
+                         {"BoxPort", port.box_port},
+                         {"Protocol", port.udp ? "udp" : "tcp"}});
+    return {{"Mode", info.network.enabled ? "default" : "none"},
+            {"AllowNet", info.network.allow ? Value(*info.network.allow) : Value(nullptr)},
+            {"DenyNet", info.network.deny},
+            {"Ports", std::move(ports)},
+            {"SendKbps", info.network.send_kbps},
+            {"ReceiveKbps", info.network.receive_kbps},
+            {"SentBytes", info.traffic.sent_bytes},
+            {"ReceivedBytes", info.traffic.received_bytes},
+            {"OpenFlows", info.traffic.open_flows},
+            {"TotalFlows", info.traffic.total_flows},
+            {"Refused", info.traffic.refused}};
+}
+
+}  // namespace
+
 Value describe_box(const BoxInfo& info) {
     const std::string status(box_status_name(info.status));
     Value env = Value::array();
@@ -48,6 +73,7 @@ Value describe_box(const BoxInfo& info) {
     box["AutoRemove"] = info.auto_remove;
     box["Privileged"] = info.privileged;
     box["Folder"] = info.folder;
+    box["Network"] = describe_network(info);
     return box;
 }
 

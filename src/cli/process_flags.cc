@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "cli/terminal.h"
+#include "runtime/ports.h"
 
 namespace boxlite::cli {
 
@@ -81,6 +82,23 @@ Result<T> one_of(const Arguments& arguments, std::string_view flag, T fallback,
                             value, flag, names);
 }
 
+Result<NetworkOptions> network_options(const Arguments& arguments) {
+    NetworkOptions network;
+    network.enabled =
+        TRY(one_of<bool>(arguments, "network", true,
+                         std::array<std::pair<std::string_view, bool>, 4>{
+                             {{"default", true}, {"none", false}, {"enabled", true}, {"disabled", false}}}));
+    if (arguments.has("allow-net")) network.allow = arguments.values("allow-net");
+    network.deny = arguments.values("deny-net");
+    network.send_kbps = static_cast<uint32_t>(TRY(arguments.number("net-tx-kbps", 0, 1, UINT32_MAX)));
+    network.receive_kbps = static_cast<uint32_t>(TRY(arguments.number("net-rx-kbps", 0, 1, UINT32_MAX)));
+    for (const std::string& text : arguments.values("publish")) {
+        const auto ports = TRY(runtime::parse_ports(text));
+        network.ports.insert(network.ports.end(), ports.begin(), ports.end());
+    }
+    return network;
+}
+
 }  // namespace
 
 std::vector<Flag> process_flags() {
@@ -110,6 +128,16 @@ std::vector<Flag> box_flags() {
         {0, "security", "PRESET",
          "standard, or strict: a wall that the host cannot give is an error (standard)"},
         {0, "pull", "WHEN", "missing, always or never (missing)"},
+        {0, "network", "MODE", "default, or none: no network interface (default)"},
+        {0, "allow-net", "RULE",
+         "connect only there: HOST, *.DOMAIN, ADDRESS or BLOCK, with :PORT[-PORT] and /udp behind; empty: "
+         "nowhere",
+         true},
+        {0, "deny-net", "RULE", "never connect there; goes before --allow-net", true},
+        {0, "net-tx-kbps", "N", "the box sends no more than that, in 1000 bits a second"},
+        {0, "net-rx-kbps", "N", "the box receives no more than that, in 1000 bits a second"},
+        {'p', "publish", "[ADDRESS:][PORT]:PORT[/udp]",
+         "reach a port of the box through one of the host, by default of 127.0.0.1 and a free one", true},
         {0, "cap-add", "CAPABILITY", "add a Linux capability", true},
         {0, "cap-drop", "CAPABILITY", "drop a Linux capability", true},
         {0, "privileged", "", "all capabilities and devices inside the box"},
@@ -154,6 +182,7 @@ Result<BoxOptions> box_options(const Arguments& arguments) {
         std::array<std::pair<std::string_view, PullPolicy>, 3>{{{"missing", PullPolicy::kMissing},
                                                                 {"always", PullPolicy::kAlways},
                                                                 {"never", PullPolicy::kNever}}}));
+    options.network = TRY(network_options(arguments));
     options.env = TRY(environment(arguments));
     options.working_dir = arguments.value("workdir");
     options.user = arguments.value("user");

@@ -38,7 +38,7 @@ Result<base::Fd> make_ruleset(const ShimConfinement& confinement) {
     for (const std::string& cgroup : confinement.cgroups)
         TRY(add({std::filesystem::path(cgroup).parent_path().string()}, LandlockAccess::kRemoveFolders));
     // Its children are outside of its domain; seccomp leaves it signals to those whose pidfd it holds.
-    return make_landlock_ruleset(rules, true);
+    return make_landlock_ruleset(rules, LandlockScope::kSignals);
 }
 
 }  // namespace

@@ -125,7 +125,8 @@ Result<void> prepare(const JailedProgram& program, const JailOptions& options, P
     p.go = TRY(base::make_pipe());
     p.report = TRY(base::make_pipe());
     p.null = TRY(base::open_file("/dev/null", O_RDWR));
-    auto ruleset = make_landlock_ruleset({{program.binary, LandlockAccess::kExecute}}, false);
+    auto ruleset =
+        make_landlock_ruleset({{program.binary, LandlockAccess::kExecute}}, LandlockScope::kNothing);
     if (ruleset.ok())
         p.landlock = std::move(ruleset).value();
     else

@@ -1,14 +1,11 @@
 #include "jail/jail_child.h"
 
 #include <fcntl.h>
-#include <grp.h>
-#include <linux/capability.h>
 #include <linux/close_range.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -18,13 +15,11 @@
 #include <cerrno>
 
 #include "jail/landlock.h"
+#include "jail/walls.h"
 
 namespace boxlite::jail {
 
 namespace {
-
-constexpr int kLastCapability = 63;
-constexpr rlim_t kStackBytes = rlim_t{8} << 20;
 
 int write_text(const char* path, const char* text) {
     const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
@@ -53,11 +48,11 @@ class Child {
         if (plan_.mount_namespace) step(JailStep::kEmptyRoot, enter_empty_root());
         if (plan_.uts_namespace) step(JailStep::kHostName, ::sethostname("box", 3));
         must(JailStep::kDescriptors, arrange_descriptors());
-        step(JailStep::kLimits, set_limits());
+        step(JailStep::kLimits, set_jail_limits(plan_.max_open_files));
         // Where it is not permitted (some containers), the uml kernel runs with random addresses.
         (void)::personality(ADDR_NO_RANDOMIZE);
         drop_bounding_set();
-        if (plan_.change_identity) step(JailStep::kIdentity, change_identity());
+        if (plan_.change_identity) step(JailStep::kIdentity, change_identity(plan_.uid));
         step(JailStep::kCapabilities, drop_capabilities());
         step(JailStep::kDeathSignal, ::prctl(PR_SET_PDEATHSIG, SIGKILL));
         step(JailStep::kNoNewPrivileges, ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
@@ -100,21 +95,6 @@ class Child {
         return write_text("/proc/self/gid_map", plan_.gid_map);
     }
 
-    // A tmpfs with nothing in it becomes the root, and the old one goes with all below it.
-    static int enter_empty_root() {
-        constexpr unsigned long kFlags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
-        if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) < 0) return -1;
-        const char* place = nullptr;
-        for (const char* folder : {"/tmp", "/proc", "/dev"})
-            if (!place && ::mount("none", folder, "tmpfs", kFlags, "size=4k,nr_inodes=2,mode=555") == 0)
-                place = folder;
-        if (!place || ::chdir(place) < 0) return -1;
-        if (::syscall(SYS_pivot_root, ".", ".") < 0) return -1;
-        if (::umount2(".", MNT_DETACH) < 0 || ::chdir("/") < 0) return -1;
-        return ::mount(nullptr, "/", nullptr, MS_REMOUNT | MS_RDONLY | kFlags,
-                       "size=4k,nr_inodes=2,mode=555");
-    }
-
     // The named descriptors at their numbers, /dev/null for the standard ones that are not named, our own
     // three above them, and nothing else.
     int arrange_descriptors() {
@@ -150,37 +130,6 @@ class Child {
     }
     static int close_range(unsigned first, unsigned last) {
         return static_cast<int>(::syscall(SYS_close_range, first, last, 0));
-    }
-
-    int set_limits() const {
-        // A core size of 1 also keeps the kernel from starting a core dump helper (core(5)).
-        const rlimit core{1, 1}, none{0, 0}, files{plan_.max_open_files, plan_.max_open_files};
-        rlimit stack;
-        if (::getrlimit(RLIMIT_STACK, &stack) < 0) return -1;
-        if (stack.rlim_max == RLIM_INFINITY || stack.rlim_max >= kStackBytes) stack.rlim_cur = kStackBytes;
-        if (::setrlimit(RLIMIT_CORE, &core) < 0 || ::setrlimit(RLIMIT_MEMLOCK, &none) < 0) return -1;
-        if (::setrlimit(RLIMIT_MSGQUEUE, &none) < 0 || ::setrlimit(RLIMIT_STACK, &stack) < 0) return -1;
-        return ::setrlimit(RLIMIT_NOFILE, &files);
-    }
-
-    // Not a step: without the right to do it there is no capability to lose.
-    static void drop_bounding_set() {
-        for (int capability = 0; capability <= kLastCapability; ++capability)
-            (void)::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
-    }
-
-    // System calls and not libc's wrappers, which would signal the threads of our parent.
-    int change_identity() const {
-        if (::syscall(SYS_setgroups, 0, nullptr) < 0) return -1;
-        if (::syscall(SYS_setresgid, plan_.uid, plan_.uid, plan_.uid) < 0) return -1;
-        return static_cast<int>(::syscall(SYS_setresuid, plan_.uid, plan_.uid, plan_.uid));
-    }
-
-    static int drop_capabilities() {
-        (void)::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-        __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-        const __user_cap_data_struct none[2] = {};
-        return static_cast<int>(::syscall(SYS_capset, &header, none));
     }
 
     const JailPlan& plan_;

@@ -70,11 +70,12 @@ int landlock_version() {
     return version < 0 ? 0 : static_cast<int>(version);
 }
 
-Result<base::Fd> make_landlock_ruleset(const std::vector<LandlockRule>& rules, bool signals) {
+Result<base::Fd> make_landlock_ruleset(const std::vector<LandlockRule>& rules, LandlockScope scope) {
     const int version = landlock_version();
     if (version == 0) return base::errno_error(ErrorCode::kUnsupported, "use Landlock");
-    const uint64_t scoped = kScopeAbstractSockets | (signals ? 0 : kScopeSignals);
-    const RulesetAttributes attributes{known_fs(version), version >= 4 ? kNetAll : 0,
+    const uint64_t scoped = kScopeAbstractSockets | (scope == LandlockScope::kSignals ? 0 : kScopeSignals);
+    const RulesetAttributes attributes{known_fs(version),
+                                       version >= 4 && scope != LandlockScope::kNetwork ? kNetAll : 0,
                                        version >= 6 ? scoped : 0};
     const size_t size = version >= 6 ? 24 : version >= 4 ? 16 : 8;
     base::Fd ruleset(static_cast<int>(::syscall(SYS_landlock_create_ruleset, &attributes, size, 0)));

@@ -24,10 +24,16 @@ struct LandlockRule {
     LandlockAccess access;
 };
 
-// Everything that the host's version can deny is denied but for the rules: files, TCP bind and connect,
-// abstract unix sockets of processes outside, and signals to those unless `signals` allows them.
+enum class LandlockScope {
+    kNothing,
+    kSignals,  // signals to processes outside
+    kNetwork,  // TCP
+};
+
+// Everything that the host's version can deny is denied but for the rules and what is in `scope`: files, TCP
+// bind and connect, abstract unix sockets of processes outside, and signals to those.
 // kUnsupported when there is no Landlock.
-Result<base::Fd> make_landlock_ruleset(const std::vector<LandlockRule>& rules, bool signals);
+Result<base::Fd> make_landlock_ruleset(const std::vector<LandlockRule>& rules, LandlockScope scope);
 
 // For the calling thread and what it starts; needs no_new_privs. Async-signal-safe; errno on -1.
 int landlock_restrict_self(int ruleset);

@@ -23,6 +23,9 @@ Result<SeccompProgram> shim_policy(pid_t stoppable_group);
 Result<SeccompProgram> vcpu_thread_policy();
 Result<SeccompProgram> device_thread_policy();
 
+// A box's network process: sockets of the internet, and nothing of the host's files or processes.
+Result<SeccompProgram> netd_policy();
+
 // Installs a program for every thread of this process.
 Result<void> apply_seccomp(const SeccompProgram& program);
 // For the calling thread and those that it starts.

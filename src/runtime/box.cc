@@ -5,6 +5,8 @@
 #include "runtime/copy.h"
 #include "runtime/execution_impl.h"
 #include "runtime/logs.h"
+#include "runtime/network_log.h"
+#include "runtime/network_rules.h"
 #include "runtime/snapshots.h"
 
 namespace boxlite {
@@ -109,6 +111,14 @@ Result<ExitStatus> Box::wait() {
     if (now.status == BoxStatus::kFailed)
         return base::make_error(ErrorCode::kEngine, "box '{}' did not start: {}", now.name, now.reason);
     return ExitStatus{.code = now.exit_code.value_or(0)};
+}
+
+Result<void> Box::set_network_rules(const NetworkRules& rules) {
+    return runtime::set_network_rules(*impl_, rules);
+}
+
+Result<void> Box::network_log(const LogOptions& options, const std::function<bool(const FlowRecord&)>& sink) {
+    return runtime::read_network_log(*impl_, options, sink);
 }
 
 Result<void> Box::logs(const LogOptions& options, const std::function<bool(const LogEntry&)>& sink) {

@@ -52,6 +52,13 @@ void visit_config(Config& c, Visit&& visit) {
     visit("cap_add", c.cap_add);
     visit("cap_drop", c.cap_drop);
     visit("privileged", c.privileged);
+    visit("network", c.network);
+    visit("has_allow_net", c.has_allow_net);
+    visit("allow_net", c.allow_net);
+    visit("deny_net", c.deny_net);
+    visit("ports", c.ports);
+    visit("send_kbps", c.send_kbps);
+    visit("receive_kbps", c.receive_kbps);
     visit("detach", c.detach);
     visit("auto_remove", c.auto_remove);
 }

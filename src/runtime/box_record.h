@@ -1,4 +1,5 @@
-// What the state database keeps of a box: a configuration that never changes and a state that does.
+// What the state database keeps of a box: a configuration, of which only the network's rules change after its
+// creation, and a state.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +37,13 @@ struct BoxConfig {
     std::vector<std::string> cap_add;
     std::vector<std::string> cap_drop;
     bool privileged = false;
+    bool network = false;  // boxes of before there was one have none
+    bool has_allow_net = false;
+    std::vector<std::string> allow_net;
+    std::vector<std::string> deny_net;
+    std::vector<std::string> ports;  // see ports.h
+    uint32_t send_kbps = 0;
+    uint32_t receive_kbps = 0;
     bool detach = false;
     bool auto_remove = false;
 

@@ -4,9 +4,11 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "disk/qcow2.h"
+#include "net/policy.h"
 #include "runtime/bases.h"
 #include "runtime/engine_choice.h"
 #include "runtime/names.h"
+#include "runtime/ports.h"
 #include "runtime/process_settings.h"
 
 namespace boxlite::runtime {
@@ -33,6 +35,28 @@ Result<void> check_options(const BoxOptions& options) {
     return {};
 }
 
+Result<void> set_network(const NetworkOptions& network, BoxConfig& config) {
+    config.network = network.enabled;
+    if (!network.enabled) {
+        if (network.allow || !network.deny.empty() || !network.ports.empty())
+            return base::make_error(ErrorCode::kInvalidArgument,
+                                    "rules and published ports are for a box that has a network");
+        return {};
+    }
+    TRY(net::Policy::parse({network.allow, network.deny}));
+    config.has_allow_net = network.allow.has_value();
+    config.allow_net = network.allow.value_or(std::vector<std::string>{});
+    config.deny_net = network.deny;
+    config.send_kbps = network.send_kbps;
+    config.receive_kbps = network.receive_kbps;
+    for (const PortMapping& port : network.ports) {
+        const std::string text = to_text(port);
+        TRY(parse_ports(text));
+        config.ports.push_back(text);
+    }
+    return {};
+}
+
 Result<BoxConfig> make_config(const BoxOptions& options, const EngineChoice& engine,
                               const PreparedImage& image) {
     BoxConfig config;
@@ -55,6 +79,7 @@ Result<BoxConfig> make_config(const BoxOptions& options, const EngineChoice& eng
     config.privileged = options.privileged;
     config.detach = options.detach;
     config.auto_remove = options.auto_remove;
+    TRY(set_network(options.network, config));
     TRY(apply_image(image.stored.image.config, options, config));
     return config;
 }

@@ -22,6 +22,7 @@ struct BoxFolder {
     std::string exit_file() const { return path + "/exit.json"; }
     std::string logs() const { return path + "/logs"; }
     std::string console_log() const { return logs() + "/console.log"; }
+    std::string network_log() const { return logs() + "/network.log"; }
     std::string output_log() const { return logs() + "/output.log"; }
     // What the supervisor printed before it had a log.
     std::string supervisor_stderr() const { return logs() + "/shim.stderr"; }

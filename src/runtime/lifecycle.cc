@@ -32,7 +32,7 @@ Error no_such_box(const BoxConfig& config) {
 
 // The launch itself. The caller holds the change lock and no supervisor exists.
 Result<void> launch(const BoxImpl& box, BoxRecord& record, const StartOptions& options, const GoingOn& from) {
-    v1::BoxSpec spec = box_spec(box.config, box.folder, options);
+    v1::BoxSpec spec = box_spec(record.config, box.folder, options);
     spec.set_log_dir(box.runtime->home.logs());
     if (from.machine) {
         *spec.mutable_machine() = from.machine->image;
@@ -44,6 +44,7 @@ Result<void> launch(const BoxImpl& box, BoxRecord& record, const StartOptions& o
     spec.set_kernel_path(
         TRY(spec.engine() == "kvm" ? box.runtime->assets.kvm_kernel() : box.runtime->assets.uml_kernel()));
     spec.set_initramfs_path(TRY(box.runtime->assets.initramfs()));
+    if (spec.has_network()) spec.set_netd_path(TRY(box.runtime->assets.network_process()));
     const std::string program = TRY(box.runtime->assets.supervisor());
 
     remove_leftovers(box.config.id, box.folder);

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "runtime/box_impl.h"
+#include "runtime/specs.h"
 
 namespace boxlite::runtime {
 
@@ -141,8 +142,20 @@ BoxInfo describe(const RuntimeImpl& runtime, const Observation& observation) {
     info.detach = config.detach;
     info.privileged = config.privileged;
     info.folder = runtime.home.box(config.id).path;
+    info.network.enabled = config.network;
+    if (config.has_allow_net) info.network.allow = config.allow_net;
+    info.network.deny = config.deny_net;
+    info.network.ports = ports_of(config);
+    info.network.send_kbps = config.send_kbps;
+    info.network.receive_kbps = config.receive_kbps;
     if (!observation.answered) return info;
     const v1::BoxStatus& live = *observation.answered;
+    for (const v1::PortMapping& port : live.ports())
+        info.ports.push_back({port.host_address(), static_cast<uint16_t>(port.host_port()),
+                              static_cast<uint16_t>(port.box_port()), port.udp()});
+    const v1::NetworkCounters& traffic = live.network();
+    info.traffic = {traffic.sent_bytes(), traffic.received_bytes(), traffic.open_flows(),
+                    traffic.total_flows(), traffic.refused()};
     info.pid = live.shim_pid();
     info.kernel = live.kernel();
     info.boot_ms = live.boot_ms();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/ports.h"
 #include "runtime/process_settings.h"
 
 namespace boxlite::runtime {
@@ -24,7 +25,40 @@ void set_environment(v1::ProcessSpec& process, std::vector<std::string> env, con
     for (const std::string& entry : env) process.add_env(entry);
 }
 
+void set_network(v1::NetworkSpec& network, const BoxConfig& config) {
+    network.set_box_id(config.id);
+    network.set_hostname(config.hostname);
+    network.set_strict_jail(config.strict);
+    constexpr uint64_t kBytesPerKbit = 125;
+    network.set_sent_bytes_per_second(config.send_kbps * kBytesPerKbit);
+    network.set_received_bytes_per_second(config.receive_kbps * kBytesPerKbit);
+    *network.mutable_policy() = network_policy(config);
+    for (const PortMapping& port : ports_of(config)) {
+        v1::PortMapping& mapping = *network.add_ports();
+        mapping.set_host_address(port.host_address);
+        mapping.set_host_port(port.host_port);
+        mapping.set_box_port(port.box_port);
+        mapping.set_udp(port.udp);
+    }
+}
+
 }  // namespace
+
+v1::NetworkPolicy network_policy(const BoxConfig& config) {
+    v1::NetworkPolicy policy;
+    policy.set_has_allow(config.has_allow_net);
+    for (const std::string& rule : config.allow_net) policy.add_allow(rule);
+    for (const std::string& rule : config.deny_net) policy.add_deny(rule);
+    return policy;
+}
+
+std::vector<PortMapping> ports_of(const BoxConfig& config) {
+    std::vector<PortMapping> ports;
+    for (const std::string& text : config.ports)
+        if (const auto parsed = parse_ports(text); parsed.ok())
+            ports.insert(ports.end(), parsed->begin(), parsed->end());
+    return ports;
+}
 
 v1::BoxSpec box_spec(const BoxConfig& config, const BoxFolder& folder, const StartOptions& options) {
     v1::BoxSpec spec;
@@ -42,6 +76,7 @@ v1::BoxSpec box_spec(const BoxConfig& config, const BoxFolder& folder, const Sta
     spec.set_auto_remove(config.auto_remove);
     spec.set_user_mode(config.strict ? "ptrace" : "seccomp");
     spec.set_strict_jail(config.strict);
+    if (config.network) set_network(*spec.mutable_network(), config);
     return spec;
 }
 

@@ -11,6 +11,11 @@ namespace boxlite::runtime {
 // Complete but for the paths of kernel, initramfs and log folder.
 v1::BoxSpec box_spec(const BoxConfig& config, const BoxFolder& folder, const StartOptions& options);
 
+v1::NetworkPolicy network_policy(const BoxConfig& config);
+
+// As they were asked for.
+std::vector<PortMapping> ports_of(const BoxConfig& config);
+
 v1::ProcessSpec main_process(const BoxConfig& config, const StartOptions& options);
 
 // A relative working directory of the command counts from the box's.

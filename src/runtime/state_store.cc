@@ -164,6 +164,12 @@ Result<void> StateStore::set_state(const std::string& id, const BoxState& state)
     return update.bind(1, encode(state)).bind(2, id).run();
 }
 
+Result<void> StateStore::set_config(const BoxConfig& config) {
+    const std::scoped_lock lock(mutex_);
+    Statement update = TRY(database_.prepare("UPDATE boxes SET config = ? WHERE id = ?"));
+    return update.bind(1, encode(config)).bind(2, config.id).run();
+}
+
 Result<bool> StateStore::remove_box(const std::string& id) {
     const std::scoped_lock lock(mutex_);
     Statement remove = TRY(database_.prepare("DELETE FROM boxes WHERE id = ?"));

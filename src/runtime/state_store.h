@@ -38,6 +38,9 @@ class StateStore {
     Result<std::vector<std::string>> box_ids();
     // Nothing happens when the box is gone.
     Result<void> set_state(const std::string& id, const BoxState& state);
+    // Of a box's configuration only what can be changed later may differ. Nothing happens when the box is
+    // gone.
+    Result<void> set_config(const BoxConfig& config);
     // Whether there was one.
     Result<bool> remove_box(const std::string& id);
     // Names of the boxes made from this image (config digest).

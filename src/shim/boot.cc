@@ -98,14 +98,35 @@ Result<void> Supervisor::start_machine(std::vector<base::Fd> memory) {
     config.cpus = spec_.cpus();
     config.memory_mib = spec_.memory_mib();
     config.devices = {&vsock_, disk_.get(), &rng_};
+    if (spec_.has_network()) {
+        network_ = TRY(Network::make(loop_, spec_.network(), spec_.box_dir() + "/logs/network.log"));
+        config.devices.push_back(&network_->device());
+    }
     config.user_mode = spec_.user_mode();
     config.strict_jail = spec_.strict_jail();
-    config.confine = [this](const engine::MachineProcesses& machine) { return confine(machine); };
+    config.confine = [this](const engine::MachineProcesses& machine) -> Result<void> {
+        if (network_) TRY(start_network());
+        return confine(machine);
+    };
     if (spec_.has_machine()) config.snapshot = TRY(take_machine(spec_, std::move(memory)));
     config.console = [this](base::ByteView text) { console_->append(text); };
     const auto start = spec_.engine() == "kvm" ? engine::start_kvm : engine::start_uml;
     machine_ = TRY(start(config, loop_, [this](engine::MachineExit exit) { machine_ended(exit); }));
     return {};
+}
+
+// Beside the guest's boot, which takes longer.
+Result<void> Supervisor::start_network() {
+    network_pending_ = true;
+    return network_->launch(spec_.netd_path(),
+                            [this](const Result<void>& outcome) { network_ready(outcome); });
+}
+
+void Supervisor::network_ready(const Result<void>& outcome) {
+    network_pending_ = false;
+    if (state_ != State::kStarting) return;
+    if (!outcome.ok()) return fail_boot(outcome.error());
+    if (guest_up_) become_running();
 }
 
 // From here on the supervisor reaches its box's folder, the disks below it and its log, and nothing else.
@@ -142,6 +163,10 @@ void Supervisor::set_up_guest() {
     request.set_disk_serial(kDiskSerial);
     request.set_disk_bytes(spec_.disk_bytes());
     *request.mutable_container() = spec_.container();
+    if (network_) {
+        network_->complete(*request.mutable_container());
+        *request.mutable_network() = network_->guest();
+    }
     request.set_realtime_ns(base::realtime_ns());
     uint8_t entropy[kEntropyBytes];
     base::random_bytes(entropy);
@@ -206,6 +231,8 @@ void Supervisor::follow_main() {
 }
 
 void Supervisor::become_running() {
+    guest_up_ = true;
+    if (network_pending_) return;
     loop_.cancel(boot_timer_);
     state_ = State::kRunning;
     boot_ms_ = static_cast<uint32_t>(

@@ -124,7 +124,7 @@ void Supervisor::handle_main(const rpc::RequestView& request, rpc::Responder res
 
 void Supervisor::handle_box(const Connection& connection, const rpc::RequestView& request,
                             rpc::Responder responder) {
-    if (request.method == "Inspect") return responder.reply(status());
+    if (request.method == "Inspect") return inspect(std::move(responder));
     if (request.method == "WaitReady") {
         ready_waiters_.push_back(std::move(responder));
         if (state_ != State::kStarting || failure_) answer_waiters();
@@ -136,6 +136,19 @@ void Supervisor::handle_box(const Connection& connection, const rpc::RequestView
         if (parse(request, read, responder)) output_->read(read, connection, std::move(responder));
         if (state_ == State::kOff) loop_.post([this] { finish(); });
         return;
+    }
+    if (request.method == "UpdateNetwork") {
+        v1::NetworkPolicy policy;
+        if (!parse(request, policy, responder)) return;
+        if (!network_)
+            return responder.fail(base::make_error(ErrorCode::kInvalidState, "the box has no network"));
+        auto held = std::make_shared<rpc::Responder>(std::move(responder));
+        return network_->update(policy, [held](const Result<void>& outcome) {
+            if (outcome.ok())
+                held->reply(v1::Empty());
+            else
+                held->fail(outcome.error());
+        });
     }
     if (request.method == "Stop") {
         v1::StopRequest message;
@@ -178,6 +191,16 @@ void Supervisor::answer_waiters() {
     }
 }
 
+void Supervisor::inspect(rpc::Responder responder) {
+    if (!network_ || network_pending_) return responder.reply(status());
+    auto held = std::make_shared<rpc::Responder>(std::move(responder));
+    network_->counters([this, held](const std::optional<v1::NetworkCounters>& counters) {
+        v1::BoxStatus answer = status();
+        if (counters) *answer.mutable_network() = *counters;
+        held->reply(answer);
+    });
+}
+
 v1::BoxStatus Supervisor::status() const {
     v1::BoxStatus status;
     constexpr const char* kNames[] = {"starting", "running", "paused", "stopping", "stopped"};
@@ -196,6 +219,10 @@ v1::BoxStatus Supervisor::status() const {
     };
     add_jail("machine", machine_->jail());
     add_jail("supervisor", own_jail_);
+    if (network_) {
+        for (const std::string& part : network_->status().jail()) status.add_jail(part);
+        *status.mutable_ports() = network_->status().ports();
+    }
     if (main_exit_) *status.mutable_main_exit() = *main_exit_;
     if (failure_) status.set_failure(failure_->message);
     return status;

@@ -135,10 +135,14 @@ void Supervisor::finish() {
                                     [](const Connection& client) { return client->unsent_bytes() > 0; });
     // Whoever started a short-lived program in the foreground may not have come to its output yet.
     const bool unread = main_exit_ && !spec_.detach() && !output_->read_to_end();
-    if (users_.empty() && !unsent && !unread) return loop_.stop();
+    if (users_.empty() && !unsent && !unread) return leave();
     if (!linger_timer_)
-        linger_timer_ =
-            loop_.after(output_->all_seen() ? kLingerBudget : kReaderBudget, [this] { loop_.stop(); });
+        linger_timer_ = loop_.after(output_->all_seen() ? kLingerBudget : kReaderBudget, [this] { leave(); });
+}
+
+void Supervisor::leave() {
+    if (!network_ || network_->stopped()) return loop_.stop();
+    network_->stop([this] { loop_.stop(); });
 }
 
 Result<void> Supervisor::reserve_exit_record() {

@@ -15,6 +15,7 @@
 #include "rpc/channel.h"
 #include "shim/console_log.h"
 #include "shim/main_output.h"
+#include "shim/network.h"
 #include "virtio/block.h"
 #include "virtio/rng.h"
 #include "virtio/vsock.h"
@@ -43,6 +44,8 @@ class Supervisor {
     Result<void> boot(std::vector<base::Fd> memory);
     Result<void> open_disk(const std::string& path);
     Result<void> start_machine(std::vector<base::Fd> memory);
+    Result<void> start_network();
+    void network_ready(const Result<void>& outcome);
     Result<void> confine(const engine::MachineProcesses& machine);
     void agent_connected(base::Fd stream);
     void set_up_guest();
@@ -60,6 +63,7 @@ class Supervisor {
     void machine_ended(const engine::MachineExit& exit);
     void power_off();
     void finish();
+    void leave();
     // Takes the exit record's room on the disk, which may be full when the box ends.
     Result<void> reserve_exit_record();
     Result<void> fill_exit_record(std::string text) const;
@@ -84,6 +88,7 @@ class Supervisor {
     void forward(const std::string& service, const std::string& method, const std::string& payload,
                  rpc::Responder responder);
     v1::BoxStatus status() const;
+    void inspect(rpc::Responder responder);
     void answer_waiters();
 
     base::EventLoop& loop_;
@@ -109,6 +114,9 @@ class Supervisor {
     std::unique_ptr<virtio::Block> disk_;
     virtio::Vsock vsock_;
     virtio::Rng rng_;
+    std::unique_ptr<Network> network_;  // none for a box without
+    bool network_pending_ = false;
+    bool guest_up_ = false;
     std::unique_ptr<engine::Machine> machine_;
     jail::JailReport own_jail_;
     std::shared_ptr<rpc::Channel> agent_;

@@ -37,6 +37,8 @@ class Device {
     virtual base::ByteView config() const = 0;
     // The transport lives longer than the device is used.
     virtual void attach(DeviceHost& host) { host_ = &host; }
+    // The features that the driver took, before a queue is started.
+    virtual void accept(uint64_t) {}
     // A queue has buffers, or was just started.
     virtual void process(size_t queue) = 0;
     // The driver has gone, or resets the device: forget the connection's state.

@@ -235,6 +235,7 @@ void Transport::reset() {
 }
 
 void Transport::run_queues() {
+    device_.accept(driver_features_);
     for (size_t i = 0; i < rings_.size(); ++i) {
         if (!rings_[i].ready) continue;
         const auto started = rings_[i].queue.start(memory_, rings_[i].addresses, driver_features_);

@@ -104,6 +104,7 @@ Result<void> Backend::handle(const Header& header, const Payload& payload, std::
             TRY(expect_size<uint64_t>(header));
             if (!(payload.u64 & kFeatureVersion1)) return protocol_error("a legacy driver");
             features_ = payload.u64;
+            device_.accept(features_);
             return {};
         case kGetProtocolFeatures:
             return reply_u64(kProtocolMultiQueue | kProtocolConfig);

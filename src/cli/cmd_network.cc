@@ -1,0 +1,143 @@
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/output.h"
+
+namespace boxlite::cli {
+
+namespace {
+
+std::string outside(const PortMapping& port) {
+    const bool v6 = port.host_address.find(':') != std::string::npos;
+    return fmt::format("{}{}{}:{}", v6 ? "[" : "", port.host_address, v6 ? "]" : "", port.host_port);
+}
+
+// As Docker's: all of them, or where one of the box's ports is reached.
+Result<int> port(Context& context, const Arguments& arguments) {
+    const Runtime runtime = TRY(context.runtime());
+    const BoxInfo info = TRY(TRY(runtime.get(arguments.operands.front())).info());
+    if (info.status != BoxStatus::kRunning)
+        return base::make_error(ErrorCode::kStopped, "box '{}' is not running: its ports are not bound",
+                                info.name);
+    std::string out;
+    if (arguments.operands.size() == 1) {
+        for (const PortMapping& port : info.ports)
+            out += fmt::format("{}/{} -> {}\n", port.box_port, port.udp ? "udp" : "tcp", outside(port));
+        return write_out(out) ? 0 : kExitBrokenPipe;
+    }
+    std::string wanted = arguments.operands[1];
+    if (wanted.find('/') == std::string::npos) wanted += "/tcp";
+    for (const PortMapping& port : info.ports)
+        if (fmt::format("{}/{}", port.box_port, port.udp ? "udp" : "tcp") == wanted)
+            out += outside(port) + "\n";
+    if (out.empty())
+        return base::make_error(ErrorCode::kNotFound, "port {} of box '{}' is not published", wanted,
+                                info.name);
+    return write_out(out) ? 0 : kExitBrokenPipe;
+}
+
+// Lists that are not given stay as they are.
+Result<int> update(Context& context, const Arguments& arguments) {
+    if (arguments.has("allow-net") && arguments.enabled("no-allow-net"))
+        return base::make_error(ErrorCode::kInvalidArgument, "give either --allow-net or --no-allow-net");
+    const Runtime runtime = TRY(context.runtime());
+    return for_each_name(arguments.operands, [&](const std::string& name) -> Result<std::string> {
+        Box box = TRY(runtime.get(name));
+        NetworkRules rules = TRY(box.info()).network;
+        if (arguments.has("allow-net")) rules.allow = arguments.values("allow-net");
+        if (arguments.enabled("no-allow-net")) rules.allow.reset();
+        if (arguments.has("deny-net")) rules.deny = arguments.values("deny-net");
+        if (arguments.enabled("no-deny-net")) rules.deny.clear();
+        TRY(box.set_network_rules(rules));
+        return name;
+    });
+}
+
+std::string text_line(const FlowRecord& flow) {
+    std::string line = fmt::format("{} {} {} {}", flow.time, flow.allowed ? "allowed" : "refused",
+                                   flow.direction, flow.protocol);
+    const bool v6 = flow.address.find(':') != std::string::npos;
+    if (!flow.name.empty()) line += " " + flow.name;
+    if (!flow.address.empty()) line += fmt::format(" {}{}{}", v6 ? "[" : "", flow.address, v6 ? "]" : "");
+    if (flow.port != 0) line += fmt::format("{}{}", flow.address.empty() ? " port " : ":", flow.port);
+    if (flow.allowed)
+        line +=
+            fmt::format(" sent={} received={} ms={}", flow.sent_bytes, flow.received_bytes, flow.duration_ms);
+    if (!flow.error.empty()) line += fmt::format(" error=\"{}\"", flow.error);
+    return line + fmt::format(" ({})\n", flow.rule);
+}
+
+std::string json_line(const FlowRecord& flow) {
+    const nlohmann::ordered_json line = {
+        {"time", flow.time},
+        {"verdict", flow.allowed ? "allowed" : "refused"},
+        {"direction", flow.direction},
+        {"protocol", flow.protocol},
+        {"name", flow.name},
+        {"address", flow.address},
+        {"port", flow.port},
+        {"rule", flow.rule},
+        {"sent_bytes", flow.sent_bytes},
+        {"received_bytes", flow.received_bytes},
+        {"duration_ms", flow.duration_ms},
+        {"error", flow.error},
+    };
+    return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+Result<int> network(Context& context, const Arguments& arguments) {
+    if (arguments.operands[0] != "log")
+        return base::make_error(ErrorCode::kInvalidArgument,
+                                "'{}' is no command of `boxlite network`; there is `boxlite network log BOX`",
+                                arguments.operands[0]);
+    const std::string format = arguments.value("format", "text");
+    if (format != "text" && format != "json")
+        return base::make_error(ErrorCode::kInvalidArgument,
+                                "invalid value '{}' for --format: one of text, json is needed", format);
+    LogOptions options;
+    options.follow = arguments.enabled("follow");
+    if (arguments.has("tail")) options.tail = TRY(arguments.number("tail", 0, 0, UINT64_MAX));
+    const Runtime runtime = TRY(context.runtime());
+    Box box = TRY(runtime.get(arguments.operands[1]));
+    bool broken = false;
+    TRY(box.network_log(options, [&](const FlowRecord& flow) {
+        broken = !write_out(format == "json" ? json_line(flow) : text_line(flow));
+        return !broken;
+    }));
+    return broken ? kExitBrokenPipe : 0;
+}
+
+}  // namespace
+
+std::vector<Command> network_commands() {
+    return {{.name = "port",
+             .operands = "BOX [PORT[/udp]]",
+             .summary = "Show where the published ports of a box are reached",
+             .least = 1,
+             .most = 2,
+             .run = port,
+             .operand_kind = "box"},
+            {.name = "update",
+             .operands = "BOX...",
+             .summary = "Change what boxes may connect to, also while they run",
+             .flags = {{0, "allow-net", "RULE", "the new allow-list; empty: nothing", true},
+                       {0, "no-allow-net", "", "no allow-list: the public internet"},
+                       {0, "deny-net", "RULE", "the new deny-list", true},
+                       {0, "no-deny-net", "", "no deny-list"}},
+             .least = 1,
+             .run = update,
+             .operand_kind = "box"},
+            {.name = "network",
+             .operands = "log BOX",
+             .summary = "Show the connections of a box that have ended, and what was refused",
+             .flags = {{'f', "follow", "", "go on until the box stops"},
+                       {'n', "tail", "N", "only the last lines"},
+                       {0, "format", "FORMAT", "text or json (text)"}},
+             .least = 2,
+             .most = 2,
+             .run = network,
+             .operand_kind = "box"}};
+}
+
+}  // namespace boxlite::cli

@@ -1,0 +1,236 @@
+#include "net/http_head.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+
+#include "net/address.h"
+#include "net/policy.h"
+
+namespace boxlite::net {
+
+namespace {
+
+constexpr std::array<std::string_view, 9> kMethods = {"GET",   "HEAD",    "POST",    "PUT",  "DELETE",
+                                                      "TRACE", "OPTIONS", "CONNECT", "PATCH"};
+constexpr unsigned kMaxSizeDigits = 15;
+
+bool equal_fold(std::string_view a, std::string_view b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
+        const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+        return lower(x) == lower(y);
+    });
+}
+
+std::string_view trim(std::string_view text) {
+    while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
+    while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
+    return text;
+}
+
+// The host of "host", "host:port" and "[address]:port".
+std::string_view without_port(std::string_view authority) {
+    if (authority.starts_with('[')) {
+        const size_t end = authority.find(']');
+        return end == std::string_view::npos ? authority : authority.substr(1, end - 1);
+    }
+    return authority.substr(0, authority.find(':'));
+}
+
+bool set_host(std::string_view authority, HttpHead& head) {
+    const std::string_view text = without_port(authority);
+    if (const auto name = normalize_host(text))
+        head.host = *name;
+    else if (const auto address = IpAddress::parse(text))
+        head.host = address->to_string();
+    else
+        return false;
+    return true;
+}
+
+// The lines of a head, without their ends.
+class Lines {
+  public:
+    explicit Lines(std::string_view text) : text_(text) {}
+    std::optional<std::string_view> next() {
+        const size_t end = text_.find('\n', at_);
+        if (end == std::string_view::npos) return std::nullopt;
+        std::string_view line = text_.substr(at_, end - at_);
+        at_ = end + 1;
+        if (line.ends_with('\r')) line.remove_suffix(1);
+        return line;
+    }
+    size_t at() const { return at_; }
+
+  private:
+    std::string_view text_;
+    size_t at_ = 0;
+};
+
+struct Fields {
+    std::optional<std::string_view> host, length, coding;
+    bool upgrade = false;
+};
+
+const char* read_field(std::string_view line, Fields& fields) {
+    const size_t colon = line.find(':');
+    if (colon == std::string_view::npos || colon == 0 ||
+        line.substr(0, colon).find_first_of(" \t") != line.npos)
+        return "its HTTP request has a malformed field";
+    const std::string_view name = line.substr(0, colon), value = trim(line.substr(colon + 1));
+    if (equal_fold(name, "host")) {
+        if (fields.host) return "its HTTP request names two hosts";
+        fields.host = value;
+    } else if (equal_fold(name, "content-length")) {
+        if (fields.length) return "its HTTP request has two lengths";
+        fields.length = value;
+    } else if (equal_fold(name, "transfer-encoding")) {
+        if (fields.coding) return "its HTTP request has two codings";
+        fields.coding = value;
+    } else if (equal_fold(name, "upgrade")) {
+        fields.upgrade = true;
+    }
+    return nullptr;
+}
+
+// How long the body is (RFC 9112, 6.3).
+const char* set_framing(const Fields& fields, HttpHead& head) {
+    if (fields.coding && fields.length) return "its HTTP request has a length and a coding";
+    if (fields.coding && !equal_fold(*fields.coding, "chunked"))
+        return "its HTTP request has an unknown coding";
+    head.chunked = fields.coding.has_value();
+    if (!fields.length) return nullptr;
+    const char* end = fields.length->data() + fields.length->size();
+    const auto [at, error] = std::from_chars(fields.length->data(), end, head.body);
+    return error == std::errc() && at == end && !fields.length->empty()
+               ? nullptr
+               : "its HTTP request has a malformed length";
+}
+
+// Where it goes: the absolute form goes before Host (RFC 9112, 3.2.2).
+const char* set_target(std::string_view method, std::string_view target, const Fields& fields,
+                       HttpHead& head) {
+    std::string_view named = fields.host.value_or(std::string_view());
+    if (method == "CONNECT") {
+        named = target;
+    } else if (const size_t scheme = target.find("://");
+               scheme != std::string_view::npos && !target.starts_with('/')) {
+        const std::string_view rest = target.substr(scheme + 3);
+        named = rest.substr(0, rest.find_first_of("/?#"));
+        if (const size_t user = named.rfind('@'); user != std::string_view::npos)
+            named.remove_prefix(user + 1);
+    }
+    if (named.empty()) return "its HTTP request names no host";
+    return set_host(named, head) ? nullptr : "it asks for a host of which the name is none";
+}
+
+}  // namespace
+
+bool may_be_http(base::ByteView bytes) {
+    const std::string_view text = base::as_text(bytes);
+    const size_t blank = text.find(' ');
+    const std::string_view method = text.substr(0, blank);
+    return std::any_of(kMethods.begin(), kMethods.end(), [&](std::string_view known) {
+        return blank == std::string_view::npos ? known.starts_with(method) : known == method;
+    });
+}
+
+std::optional<HttpHead> read_http_request(base::ByteView bytes) {
+    const std::string_view text = base::as_text(bytes);
+    HttpHead head;
+    Fields fields;
+    Lines lines(text);
+    const auto request = lines.next();
+    if (!request) return std::nullopt;
+    const char* problem = nullptr;
+    for (;;) {
+        const auto line = lines.next();
+        if (!line) return std::nullopt;
+        if (line->empty()) break;
+        if (!problem) problem = read_field(*line, fields);
+    }
+    head.size = lines.at();
+    const size_t blank = request->find(' ');
+    const size_t last = request->rfind(' ');
+    if (text.substr(0, head.size).find('\0') != std::string_view::npos)
+        problem = "its HTTP request has a zero byte in it";
+    else if (blank == std::string_view::npos || last == blank ||
+             !request->substr(last + 1).starts_with("HTTP/1."))
+        problem = "its HTTP request is malformed";
+    if (!problem) {
+        const std::string_view method = request->substr(0, blank);
+        problem = set_target(method, request->substr(blank + 1, last - blank - 1), fields, head);
+        if (!problem) problem = set_framing(fields, head);
+        head.upgrade = fields.upgrade;
+        head.tunnel = method == "CONNECT";
+    }
+    if (problem) head.problem = problem;
+    return head;
+}
+
+size_t ChunkedBody::take(base::ByteView bytes) {
+    size_t at = 0;
+    while (at < bytes.size() && !done() && !bad()) {
+        if (state_ == State::kData) {
+            const size_t n = std::min<uint64_t>(left_, bytes.size() - at);
+            left_ -= n;
+            at += n;
+            if (left_ == 0) state_ = State::kDataEnd;
+        } else {
+            step(bytes[at++]);
+        }
+    }
+    return at;
+}
+
+void ChunkedBody::step(uint8_t byte) {
+    switch (state_) {
+        case State::kSize: {
+            const int digit = byte >= '0' && byte <= '9'   ? byte - '0'
+                              : byte >= 'a' && byte <= 'f' ? byte - 'a' + 10
+                              : byte >= 'A' && byte <= 'F' ? byte - 'A' + 10
+                                                           : -1;
+            if (digit >= 0) {
+                left_ = left_ * 16 + static_cast<uint64_t>(digit);
+                if (++digits_ > kMaxSizeDigits) state_ = State::kBad;
+            } else if (digits_ == 0) {
+                state_ = State::kBad;
+            } else if (byte == '\r') {
+                state_ = State::kSizeEnd;
+            } else {
+                state_ = byte == ';' ? State::kExtension : State::kBad;
+            }
+            return;
+        }
+        case State::kExtension:
+            if (byte == '\n') state_ = State::kBad;
+            if (byte == '\r') state_ = State::kSizeEnd;
+            return;
+        case State::kSizeEnd:
+            state_ = byte != '\n' ? State::kBad : left_ > 0 ? State::kData : State::kTrailer;
+            first_in_line_ = true;
+            digits_ = 0;
+            return;
+        case State::kDataEnd:
+            state_ = byte == '\r' ? State::kDataLineFeed : State::kBad;
+            return;
+        case State::kDataLineFeed:
+            state_ = byte == '\n' ? State::kSize : State::kBad;
+            return;
+        case State::kTrailer:
+            if (byte == '\n') {
+                if (first_in_line_) state_ = State::kDone;
+                first_in_line_ = true;
+            } else if (byte != '\r') {
+                first_in_line_ = false;
+            }
+            return;
+        case State::kData:
+        case State::kDone:
+        case State::kBad:
+            return;
+    }
+}
+
+}  // namespace boxlite::net

@@ -1,0 +1,48 @@
+// The head of an HTTP/1 request (RFC 9112), read strictly: what two readers could take for different requests
+// is an error.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/bytes.h"
+
+namespace boxlite::net {
+
+inline constexpr size_t kMaxHttpHead = 64 << 10;
+
+// Whether the bytes may be the beginning of a request: a method that is in use and a blank, as far as they
+// go.
+bool may_be_http(base::ByteView bytes);
+
+struct HttpHead {
+    size_t size = 0;      // with its empty line
+    std::string problem;  // set: it is refused, and the rest says nothing
+    std::string host;     // that it is for: normalized, or the text of an address
+    uint64_t body = 0;    // bytes that follow
+    bool chunked = false;
+    bool upgrade = false;  // asks to go on with something else
+    bool tunnel = false;   // CONNECT: the same
+};
+// nullopt until all of it is there.
+std::optional<HttpHead> read_http_request(base::ByteView bytes);
+
+// Goes through the body of a chunked message (RFC 9112, 7.1).
+class ChunkedBody {
+  public:
+    // How many bytes belong to the body. At its end, or at an error, fewer than there are.
+    size_t take(base::ByteView bytes);
+    bool done() const { return state_ == State::kDone; }
+    bool bad() const { return state_ == State::kBad; }
+
+  private:
+    enum class State { kSize, kExtension, kSizeEnd, kData, kDataEnd, kDataLineFeed, kTrailer, kDone, kBad };
+    void step(uint8_t byte);
+    State state_ = State::kSize;
+    uint64_t left_ = 0;
+    unsigned digits_ = 0;
+    bool first_in_line_ = true;
+};
+
+}  // namespace boxlite::net

@@ -1,0 +1,155 @@
+#include "net/inspection.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/opening.h"
+
+namespace boxlite::net {
+
+namespace {
+
+constexpr size_t kMaxOpening = 32 << 10;
+
+}  // namespace
+
+Result<std::unique_ptr<Inspection>> Inspection::start(base::EventLoop& loop, int fd, const Endpoint& to,
+                                                      Handlers handlers) {
+    const SocketAddress address(to);
+    base::Fd outside(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!outside.valid()) return base::errno_error(ErrorCode::kNetwork, "make a socket");
+    const int on = 1;
+    (void)::setsockopt(outside.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    (void)::setsockopt(outside.get(), SOL_SOCKET, SO_OOBINLINE, &on, sizeof on);
+    auto pair = TRY(base::make_socketpair(SOCK_STREAM | SOCK_NONBLOCK));
+    if (::connect(outside.get(), address.get(), address.length) < 0 && errno != EINPROGRESS)
+        return base::errno_error(ErrorCode::kNetwork, "connect to {}", to.to_string());
+    if (::dup3(pair.second.get(), fd, O_CLOEXEC) < 0)
+        return base::errno_error(ErrorCode::kNetwork, "replace a socket");
+    std::unique_ptr<Inspection> self(
+        new Inspection(loop, fd, std::move(outside), std::move(pair.first), std::move(handlers)));
+    TRY(loop.watch(self->outside_.get(), EPOLLOUT,
+                   [raw = self.get()](uint32_t events) { raw->outside_ready(events); }));
+    return self;
+}
+
+Inspection::~Inspection() {
+    if (outside_.valid()) loop_.unwatch(outside_.get());
+    if (inside_.valid()) loop_.unwatch(inside_.get());
+}
+
+void Inspection::outside_ready(uint32_t events) {
+    switch (state_) {
+        case State::kDialling:
+            return dialled();
+        case State::kWaiting:
+            // The other side speaks first: no protocol that names its host.
+            if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) return move();
+            return;
+        case State::kMoving:
+            return move();
+        case State::kOver:
+            return;
+    }
+}
+
+void Inspection::dialled() {
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (::getsockopt(outside_.get(), SOL_SOCKET, SO_ERROR, &error, &size) < 0 || error != 0) return give_up();
+    state_ = State::kWaiting;
+    (void)loop_.change(outside_.get(), EPOLLIN);
+    // Looked at without being taken, so each arrival counts once.
+    if (!loop_.watch(inside_.get(), EPOLLIN | EPOLLET, [this](uint32_t) { look(); }).ok()) return give_up();
+    handlers_.renew();
+}
+
+void Inspection::look() {
+    if (state_ != State::kWaiting) return;
+    base::Bytes opening(kMaxOpening);
+    const ssize_t n = ::recv(inside_.get(), opening.data(), opening.size(), MSG_PEEK | MSG_DONTWAIT);
+    if (n < 0) return;
+    opening.resize(static_cast<size_t>(n));
+    const Opening said = read_opening(opening);
+    switch (said.kind) {
+        case Opening::Kind::kIncomplete:
+            if (n == 0) return move();  // the box says nothing at all
+            if (opening.size() == kMaxOpening) return refuse("its opening is too long to tell where it goes");
+            return;
+        case Opening::Kind::kOther:
+            return move();
+        case Opening::Kind::kBad:
+            return refuse(said.problem);
+        case Opening::Kind::kHost:
+            if (said.http) return relay();
+            if (const std::string why = check(said.host); !why.empty()) return refuse(why);
+            return move();
+    }
+}
+
+std::string Inspection::check(const std::string& host) const {
+    if (handlers_.may_go(host)) return {};
+    return fmt::format("it goes to '{}' and asks for '{}'", handlers_.name, host);
+}
+
+void Inspection::relay() {
+    state_ = State::kOver;
+    loop_.unwatch(outside_.get());
+    loop_.unwatch(inside_.get());
+    relay_ = std::make_unique<HttpRelay>(
+        loop_, std::move(inside_), std::move(outside_),
+        [this](const std::string& host) { return check(host); },
+        HttpRelay::Handlers{.refused = handlers_.refused, .reset = handlers_.reset});
+    if (!relay_->start().ok()) handlers_.reset();
+}
+
+void Inspection::refuse(const std::string& why) {
+    handlers_.refused(why);
+    give_up();
+}
+
+// What was not read makes the stack's end a reset one.
+void Inspection::give_up() {
+    state_ = State::kOver;
+    loop_.unwatch(outside_.get());
+    outside_.reset();
+    loop_.unwatch(inside_.get());
+    inside_.reset();
+    handlers_.renew();
+}
+
+void Inspection::move() {
+    state_ = State::kMoving;
+    for (;;) {
+        while (!unsent_.empty()) {
+            const ssize_t n = ::send(outside_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
+            if (n < 0 && errno == EAGAIN) return (void)loop_.change(outside_.get(), EPOLLOUT);
+            if (n < 0 && errno == EINTR) continue;
+            if (n < 0) return give_up();
+            unsent_.erase(unsent_.begin(), unsent_.begin() + n);
+        }
+        unsent_.resize(kMaxOpening);
+        const ssize_t n = ::recv(inside_.get(), unsent_.data(), unsent_.size(), MSG_DONTWAIT);
+        unsent_.resize(n > 0 ? static_cast<size_t>(n) : 0);
+        if (n == 0) box_ended_ = true;
+        if (n <= 0) return hand_over();
+    }
+}
+
+// Nothing is between the two any more: the stack's number becomes the connection itself.
+void Inspection::hand_over() {
+    state_ = State::kOver;
+    loop_.unwatch(outside_.get());
+    loop_.unwatch(inside_.get());
+    if (box_ended_) ::shutdown(outside_.get(), SHUT_WR);
+    (void)::dup3(outside_.get(), fd_, O_CLOEXEC);
+    outside_.reset();
+    inside_.reset();
+    handlers_.renew();
+}
+
+}  // namespace boxlite::net

@@ -1,0 +1,39 @@
+// boxlite-netd: the network of one box. Started by the box's supervisor, never by hand.
+//   3  the box's ethernet frames, a SOCK_SEQPACKET socket
+//   4  the supervisor: ttrpc, a stream socket
+#include <fcntl.h>
+#include <signal.h>
+
+#include <cstdio>
+
+#include "base/event_loop.h"
+#include "net/service.h"
+
+namespace boxlite::net {
+namespace {
+
+constexpr int kFramesFd = 3, kControlFd = 4;
+
+Result<void> run() {
+    ::signal(SIGPIPE, SIG_IGN);
+    // The supervisor decides when it is over; a terminal's signals are not for this process.
+    ::signal(SIGINT, SIG_IGN);
+    ::signal(SIGHUP, SIG_IGN);
+    const auto loop = TRY(base::EventLoop::make());
+    base::Fd frames(kFramesFd), control(kControlFd);
+    for (const int fd : {kFramesFd, kControlFd})
+        if (::fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+            return base::errno_error(ErrorCode::kInternal, "use descriptor {}", fd);
+    const auto service = TRY(Service::make(*loop, std::move(frames), std::move(control)));
+    return loop->run();
+}
+
+}  // namespace
+}  // namespace boxlite::net
+
+int main() {
+    const auto outcome = boxlite::net::run();
+    if (outcome.ok()) return 0;
+    std::fprintf(stderr, "boxlite-netd: %s\n", outcome.error().message.c_str());
+    return 1;
+}

@@ -1,0 +1,83 @@
+// Which connections a box may make. The rules:
+//   example.com  *.example.com  192.0.2.1  2001:db8::1  10.0.0.0/8  *
+// each with :PORT or :FROM-TO and with /udp behind; an IPv6 address with a port is put into brackets. A rule
+// is about TCP unless it says /udp; a deny rule without either is about everything. "*.example.com" is what
+// is below example.com, and not that itself; "*" is the public internet.
+//
+// Without an allow-list, the public internet is open. Addresses of special use (loopback, private,
+// link-local, metadata, multicast, …) are closed until a rule names the address itself or a block of that
+// use; no name and no larger block opens them. Deny rules go before everything.
+// Thread safety: immutable.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "net/address.h"
+
+namespace boxlite::net {
+
+enum class Protocol { kTcp, kUdp, kIcmp };
+const char* protocol_name(Protocol protocol);
+
+struct Verdict {
+    bool allowed = false;
+    std::string rule;      // that decided, as a user reads it
+    std::string name;      // of the destination, "" where it is not known
+    bool by_name = false;  // the rule is about the name, not about the address
+};
+
+// Lower case and without the final dot; nullopt unless letters, digits, '-' and '_' in labels of 1 to 63, at
+// most 253 in all, and no number as the last label.
+std::optional<std::string> normalize_host(std::string_view text);
+
+class Policy {
+  public:
+    struct Text {
+        std::optional<std::vector<std::string>> allow;  // nullopt: no list; empty: nothing
+        std::vector<std::string> deny;
+    };
+    // kInvalidArgument names the rule that is wrong.
+    static Result<Policy> parse(const Text& text);
+
+    // `names` are those that the box got the address for. For an ICMP echo the port does not matter.
+    Verdict connect(Protocol protocol, const Endpoint& to, const std::vector<std::string>& names) const;
+    // To the host's own loopback, under the name of kHostName.
+    Verdict connect_host(Protocol protocol, uint16_t port) const;
+    // Whether the box may learn what is known of a name. `host` is normalized.
+    Verdict resolve(const std::string& host) const;
+    // Whether the box may learn that a name it may resolve has this address.
+    Verdict answer(const IpAddress& address) const;
+
+    // Whether connections are let through by their names, which are then to be held against what the
+    // connection itself says.
+    bool goes_by_names() const { return goes_by_names_; }
+
+  private:
+    struct Rule {
+        std::string text;
+        std::string host;  // "" for an address; with the dot in front when it is for what is below
+        bool everything = false;
+        std::optional<Prefix> prefix;
+        uint16_t first_port = 0;
+        uint16_t last_port = 65535;
+        std::optional<Protocol> protocol;
+
+        bool all_ports() const { return first_port == 0 && last_port == 65535; }
+        bool matches_name(std::string_view name) const;
+        bool matches_address(const IpAddress& address) const;
+        bool matches(Protocol used, uint16_t port) const;
+    };
+    static Result<Rule> parse_rule(const std::string& text, bool allow);
+    static Result<void> parse_host(std::string_view host, Rule& rule);
+
+    bool has_allow_ = false;
+    bool goes_by_names_ = false;
+    std::vector<Rule> allow_;
+    std::vector<Rule> deny_;
+};
+
+}  // namespace boxlite::net

@@ -1,0 +1,205 @@
+#include "net/service.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "base/log.h"
+#include "jail/confine_netd.h"
+#include "net/layout.h"
+
+namespace boxlite::net {
+
+namespace {
+
+constexpr uint16_t kDhcpServer = 67, kDhcpV6Server = 547;
+constexpr uint16_t kTypeV4 = 0x0800, kTypeV6 = 0x86dd;
+
+Policy::Text policy_text(const v1::NetworkPolicy& policy) {
+    Policy::Text text;
+    if (policy.has_allow()) text.allow.emplace(policy.allow().begin(), policy.allow().end());
+    text.deny.assign(policy.deny().begin(), policy.deny().end());
+    return text;
+}
+
+Result<base::Fd> bind_port(v1::PortMapping& port) {
+    const auto address = IpAddress::parse(port.host_address());
+    if (!address)
+        return base::make_error(ErrorCode::kInvalidArgument, "'{}' is no address to publish a port on",
+                                port.host_address());
+    const Endpoint wanted{*address, static_cast<uint16_t>(port.host_port())};
+    SocketAddress local(wanted);
+    base::Fd socket(
+        ::socket(local.family(), (port.udp() ? SOCK_DGRAM : SOCK_STREAM) | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!socket.valid()) return base::errno_error(ErrorCode::kNetwork, "make a socket");
+    const int on = 1;
+    if (!address->is_v4()) (void)::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+    if (!port.udp()) (void)::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (::bind(socket.get(), local.get(), local.length) < 0)
+        return base::errno_error(errno == EADDRINUSE ? ErrorCode::kAlreadyExists : ErrorCode::kNetwork,
+                                 "publish port {} of the box on {}", port.box_port(), wanted.to_string());
+    if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&local.storage), &local.length) == 0)
+        if (const auto bound = endpoint_of(local.get())) port.set_host_port(bound->port);
+    return socket;
+}
+
+void add_jail(v1::NetworkStatus& status, const jail::JailReport& report) {
+    for (const std::string& part : report.applied) status.add_jail(fmt::format("network: {}", part));
+    for (const auto& part : report.missing)
+        status.add_jail(fmt::format("network: missing: {} ({})", part.what, part.why));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Service>> Service::make(base::EventLoop& loop, base::Fd frames, base::Fd control) {
+    std::unique_ptr<Service> self(new Service(loop, std::move(frames)));
+    self->control_ = TRY(rpc::Channel::make(
+        loop, std::move(control),
+        [raw = self.get()](const rpc::RequestView& request, rpc::Responder responder) {
+            raw->handle(request, std::move(responder));
+        },
+        [&loop](const Error&) { loop.stop(); }));
+    return self;
+}
+
+Service::~Service() = default;
+
+void Service::handle(const rpc::RequestView& request, rpc::Responder responder) {
+    if (request.service == "boxlite.v1.Network" && request.method == "Start") {
+        v1::NetworkSpec spec;
+        if (!spec.ParseFromArray(request.payload.data(), static_cast<int>(request.payload.size())))
+            return responder.fail(base::make_error(ErrorCode::kInvalidArgument, "a damaged network request"));
+        const auto status = start(spec);
+        if (!status.ok()) return responder.fail(status.error());
+        return responder.reply(*status);
+    }
+    if (request.service == "boxlite.v1.Network" && request.method == "Counters")
+        return responder.reply(counters());
+    if (request.service == "boxlite.v1.Network" && request.method == "Update") {
+        v1::NetworkPolicy rules;
+        if (!rules.ParseFromArray(request.payload.data(), static_cast<int>(request.payload.size())))
+            return responder.fail(base::make_error(ErrorCode::kInvalidArgument, "damaged network rules"));
+        if (const auto updated = update(rules); !updated.ok()) return responder.fail(updated.error());
+        return responder.reply(v1::Empty());
+    }
+    if (request.service == "boxlite.v1.Network" && request.method == "Stop") {
+        stop();
+        return responder.reply(v1::Empty());
+    }
+    responder.fail(
+        base::make_error(ErrorCode::kUnsupported, "no method {}.{}", request.service, request.method));
+}
+
+Result<v1::NetworkStatus> Service::start(const v1::NetworkSpec& spec) {
+    if (port_) return base::make_error(ErrorCode::kInvalidState, "the network has been started before");
+    policy_ = TRY(Policy::parse(policy_text(spec.policy())));
+    log_ = std::make_unique<FlowLog>(loop_, [this](const v1::FlowReport& report) {
+        control_->call("boxlite.v1.FlowLog", "Report", report, {}, [](const Result<std::string_view>&) {});
+    });
+    resolver_ = std::make_unique<HostResolver>(loop_, ResolverConfig::load());
+    dialing_.emplace(policy_, pins_);
+    dns_ = std::make_unique<DnsServer>(loop_, policy_, pins_, *log_, *resolver_, spec.hostname());
+    port_ = std::make_unique<FramePort>(
+        loop_, std::move(frames_),
+        FramePort::Rates{spec.sent_bytes_per_second(), spec.received_bytes_per_second()},
+        FramePort::Handlers{
+            .frame = [this](base::ByteView bytes) { frame(bytes); },
+            .writable = [this] { stack_->let_read(true); },
+            .closed = [this] { loop_.stop(); },
+        });
+    const auto send = [this](base::ByteView bytes) {
+        port_->send(bytes);
+        if (port_->congested()) stack_->let_read(false);
+    };
+    tcp_ = std::make_unique<TcpFlows>(
+        loop_, *dialing_, *log_, [this](base::Fd stream) { dns_->serve(std::move(stream)); },
+        [this](int fd) { stack_->renew(fd); });
+    stack_ = std::make_unique<Stack>(loop_, *tcp_, send);
+    udp_ = std::make_unique<UdpFlows>(loop_, *dialing_, *log_, send);
+    TRY(stack_->start());
+    v1::NetworkStatus status;
+    TRY(publish(spec, status));
+    jail::NetdConfinement confinement;
+    confinement.uid = jail::box_uid(spec.box_id());
+    confinement.strict = spec.strict_jail();
+    add_jail(status, TRY(jail::confine_netd(confinement)));
+    TRY(port_->start());
+    return status;
+}
+
+Result<void> Service::update(const v1::NetworkPolicy& rules) {
+    if (!stack_) return base::make_error(ErrorCode::kInvalidState, "the network is not running");
+    policy_ = TRY(Policy::parse(policy_text(rules)));
+    tcp_->recheck();
+    udp_->recheck();
+    return {};
+}
+
+// The records of all that is open go out before the answer.
+void Service::stop() {
+    udp_.reset();
+    stack_.reset();
+    dns_.reset();
+    resolver_.reset();
+    port_.reset();
+    if (log_) log_->flush();
+}
+
+Result<void> Service::publish(const v1::NetworkSpec& spec, v1::NetworkStatus& status) {
+    for (const v1::PortMapping& wanted : spec.ports()) {
+        v1::PortMapping port = wanted;
+        base::Fd socket = TRY(bind_port(port));
+        const auto box_port = static_cast<uint16_t>(port.box_port());
+        TRY(port.udp() ? udp_->publish(std::move(socket), box_port)
+                       : stack_->publish(std::move(socket), box_port));
+        *status.add_ports() = port;
+    }
+    return {};
+}
+
+// UDP is taken out, but for what configures the box; the stack gets the rest, as far as it is sound.
+void Service::frame(base::ByteView bytes) {
+    if (bytes.size() < kEthernetHeader) return;
+    const auto type = base::load_be<uint16_t>(bytes.data() + 12);
+    if (type != kTypeV4 && type != kTypeV6) {
+        constexpr uint16_t kTypeArp = 0x0806;
+        if (type == kTypeArp && is_for_stack(bytes, nullptr)) stack_->input(bytes, nullptr);
+        return;
+    }
+    const auto ip = parse_ip(bytes);
+    if (!ip || !is_for_stack(bytes, &*ip)) return;
+    static const IpAddress gateway = *IpAddress::parse(kGateway), gateway6 = *IpAddress::parse(kGateway6),
+                           alias = *IpAddress::parse(kHostAlias), alias6 = *IpAddress::parse(kHostAlias6);
+    const IpAddress& to_whom = ip->destination;
+    const bool ours = to_whom == gateway || to_whom == gateway6 || to_whom == alias || to_whom == alias6;
+    // The stack answers for its own addresses, and carries echoes of IPv4 only. It asks again before it sends
+    // one, but where the host lets it send none, it would not come to that.
+    if (is_echo_request(*ip) && !ours) {
+        const bool allowed = tcp_->may_echo(to_whom);
+        if (allowed && to_whom.is_v4()) return stack_->input(bytes, &*ip);
+        const auto told = unreachable_frame(*ip, allowed ? Unreachable::kHost : Unreachable::kProhibited);
+        if (told) port_->send(*told);
+        return;
+    }
+    if (ip->protocol != IPPROTO_UDP) return stack_->input(bytes, &*ip);
+    const auto datagram = parse_udp(*ip);
+    if (!datagram) return;
+    const Endpoint& to = datagram->destination;
+    if (to.port == (ip->source.is_v4() ? kDhcpServer : kDhcpV6Server)) return stack_->input(bytes, &*ip);
+    if (!ours || to.port != DnsServer::kPort) return udp_->input(*datagram, *ip);
+    dns_->query(datagram->payload, false, [this, from = to, back = datagram->source](base::ByteView answer) {
+        port_->send(udp_frame({from, back, answer}));
+    });
+}
+
+v1::NetworkCounters Service::counters() const {
+    v1::NetworkCounters counters;
+    if (!port_) return counters;
+    counters.set_sent_bytes(port_->received_bytes());
+    counters.set_received_bytes(port_->sent_bytes());
+    counters.set_open_flows(log_->open_flows());
+    counters.set_total_flows(log_->total_flows());
+    counters.set_refused(log_->refused());
+    return counters;
+}
+
+}  // namespace boxlite::net

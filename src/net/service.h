@@ -1,0 +1,49 @@
+// One box's network, put together: what the shim asks of netd.
+// Thread safety: the loop's thread.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "net/dns_server.h"
+#include "net/frame_port.h"
+#include "net/stack.h"
+#include "net/tcp.h"
+#include "net/udp.h"
+#include "rpc/channel.h"
+
+namespace boxlite::net {
+
+class Service {
+  public:
+    // `frames` carries the box's frames, `control` is the shim; the process ends with either.
+    static Result<std::unique_ptr<Service>> make(base::EventLoop& loop, base::Fd frames, base::Fd control);
+    ~Service();
+
+  private:
+    Service(base::EventLoop& loop, base::Fd frames) : loop_(loop), frames_(std::move(frames)) {}
+    void handle(const rpc::RequestView& request, rpc::Responder responder);
+    Result<v1::NetworkStatus> start(const v1::NetworkSpec& spec);
+    Result<void> publish(const v1::NetworkSpec& spec, v1::NetworkStatus& status);
+    Result<void> update(const v1::NetworkPolicy& rules);
+    void stop();
+    void frame(base::ByteView frame);
+    v1::NetworkCounters counters() const;
+
+    base::EventLoop& loop_;
+    base::Fd frames_;
+    std::shared_ptr<rpc::Channel> control_;
+    std::unique_ptr<FlowLog> log_;
+    Policy policy_;
+    Pins pins_;
+    std::optional<Dialing> dialing_;
+    std::unique_ptr<HostResolver> resolver_;
+    std::unique_ptr<DnsServer> dns_;
+    std::unique_ptr<FramePort> port_;
+    std::unique_ptr<TcpFlows> tcp_;
+    std::unique_ptr<Stack> stack_;
+    std::unique_ptr<UdpFlows> udp_;
+};
+
+}  // namespace boxlite::net
