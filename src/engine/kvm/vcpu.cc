@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
+#include <cstring>
 #include <future>
 
 #include "engine/kvm/vcpu_state.h"
@@ -13,6 +14,8 @@ namespace boxlite::engine::kvm {
 
 namespace {
 
+// kvm_stats_desc up to its name, and where its offset is.
+constexpr size_t kStatsEntry = 16, kStatsOffset = 8;
 constexpr uint64_t kProtectedMode = 0x11;  // CR0: PE, ET
 constexpr uint64_t kFlagsReserved = 2;
 constexpr uint32_t kMiscEnable = 0x1a0;
@@ -166,6 +169,27 @@ void Vcpu::resume() {
     const std::scoped_lock lock(mutex_);
     pause_wanted_ = false;
     changed_.notify_all();
+}
+
+// KVM's documentation, 4.133 KVM_GET_STATS_FD.
+std::optional<uint64_t> Vcpu::emulated_instructions() const {
+    constexpr std::string_view kName = "insn_emulation";
+    const base::Fd stats(::ioctl(fd_.get(), KVM_GET_STATS_FD, 0));
+    kvm_stats_header header{};
+    const auto read_at = [&stats](uint64_t offset, std::span<uint8_t> into) {
+        return base::pread_exact(stats.get(), into, offset).ok();
+    };
+    if (!stats.valid() || !read_at(0, {reinterpret_cast<uint8_t*>(&header), sizeof header})) return {};
+    base::Bytes entry(kStatsEntry + header.name_size);
+    for (uint32_t i = 0; i < header.num_desc; ++i) {
+        if (!read_at(header.desc_offset + i * entry.size(), entry)) return {};
+        const char* name = reinterpret_cast<const char*>(&entry[kStatsEntry]);
+        if (std::string_view(name, ::strnlen(name, header.name_size)) != kName) continue;
+        uint8_t value[sizeof(uint64_t)];
+        if (!read_at(header.data_offset + base::load_le<uint32_t>(&entry[kStatsOffset]), value)) return {};
+        return base::load_le<uint64_t>(value);
+    }
+    return {};
 }
 
 std::chrono::nanoseconds Vcpu::cpu_time() {

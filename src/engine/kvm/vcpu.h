@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -61,6 +62,8 @@ class Vcpu {
     void wait_paused();
     void resume();
 
+    // How many of the guest's instructions KVM has carried out itself; nullopt when it does not count them.
+    std::optional<uint64_t> emulated_instructions() const;
     // What its thread has used.
     std::chrono::nanoseconds cpu_time();
 
