@@ -45,17 +45,17 @@ class Engine(Kvm):
 
     def test_files_outlive_a_killed_supervisor(self):
         self.start("box", script="sleep 1000")
-        self.shell("box", "echo kept > /root/file; sync")
+        self.shell("box", "echo kept > /srv/file; sync")
         kill(self.home.inspect("box")["State"]["Pid"])
         wait_until(lambda: self.home.inspect("box")["State"]["Status"] == "stopped", "the box is stopped")
         self.check("start", "box")
-        self.assertEqual(self.shell("box", "cat /root/file"), "kept")
+        self.assertEqual(self.shell("box", "cat /srv/file"), "kept")
 
 
 class Fork(Kvm):
     def test_children_go_on_apart_from_each_other(self):
         self.start("parent")
-        self.shell("parent", "echo of-the-parent > /root/file; echo in-memory > /dev/shm/file; "
+        self.shell("parent", "echo of-the-parent > /srv/file; echo in-memory > /dev/shm/file; "
                              "echo 0123456789abcdef0123456789abcdef > /etc/machine-id")
         wait_until(lambda: self.count("parent") > 5, "the parent counts")
         children = self.output("fork", "parent", "-n", "3", "--name", "child").split()
@@ -63,11 +63,11 @@ class Fork(Kvm):
         for index, child in enumerate(children):
             self.assertEqual(self.home.inspect(child)["Name"], f"child-{index + 1}")
             wait_until(lambda: self.count(child) > 5, "the child goes on counting")
-            self.assertEqual(self.shell(child, "cat /root/file /dev/shm/file"), "of-the-parent\nin-memory")
-            self.shell(child, f"echo {child} > /root/file; echo {child} > /dev/shm/file")
+            self.assertEqual(self.shell(child, "cat /srv/file /dev/shm/file"), "of-the-parent\nin-memory")
+            self.shell(child, f"echo {child} > /srv/file; echo {child} > /dev/shm/file")
         for child in children:
-            self.assertEqual(self.shell(child, "cat /root/file /dev/shm/file"), f"{child}\n{child}")
-        self.assertEqual(self.shell("parent", "cat /root/file /dev/shm/file"), "of-the-parent\nin-memory")
+            self.assertEqual(self.shell(child, "cat /srv/file /dev/shm/file"), f"{child}\n{child}")
+        self.assertEqual(self.shell("parent", "cat /srv/file /dev/shm/file"), "of-the-parent\nin-memory")
 
         # What belongs to one machine alone.
         everybody = [*children, self.home.inspect("parent")["Id"]]
@@ -80,12 +80,12 @@ class Fork(Kvm):
         self.check("rm", "-f", "parent")
         kill(self.home.inspect(children[0])["State"]["Pid"])
         for child in children[1:]:
-            self.assertEqual(self.shell(child, "cat /root/file"), child)
+            self.assertEqual(self.shell(child, "cat /srv/file"), child)
         grandchild = self.output("fork", children[1]).strip()
-        self.assertEqual(self.shell(grandchild, "cat /root/file /dev/shm/file"), f"{children[1]}\n{children[1]}")
+        self.assertEqual(self.shell(grandchild, "cat /srv/file /dev/shm/file"), f"{children[1]}\n{children[1]}")
         self.check("stop", "-t", "0", grandchild)
         self.check("start", grandchild)
-        self.assertEqual(self.shell(grandchild, "cat /root/file"), children[1])
+        self.assertEqual(self.shell(grandchild, "cat /srv/file"), children[1])
 
     def test_memory_is_counted_once(self):
         self.start("parent", script="head -c 50000000 /dev/urandom > /dev/shm/ballast; sleep 1000")
@@ -120,21 +120,21 @@ class Fork(Kvm):
 class Snapshots(Kvm):
     def test_memory_goes_on_where_it_was(self):
         self.start("box")
-        self.shell("box", "echo then > /root/file; echo then > /dev/shm/file")
+        self.shell("box", "echo then > /srv/file; echo then > /dev/shm/file")
         wait_until(lambda: self.count("box") > 5, "the box counts")
         self.check("snapshot", "create", "box", "point", "--memory")
         then = self.count("box")
-        self.shell("box", "echo later > /root/file; echo later > /dev/shm/file")
+        self.shell("box", "echo later > /srv/file; echo later > /dev/shm/file")
         wait_until(lambda: self.count("box") > then + 20, "the box counts on")
         self.assertIn(b"running", self.check("snapshot", "restore", "box", "point", "--memory", code=1).err)
         self.check("snapshot", "restore", "--force", "box", "point", "--memory")
-        self.assertEqual(self.shell("box", "cat /root/file /dev/shm/file"), "then\nthen")
+        self.assertEqual(self.shell("box", "cat /srv/file /dev/shm/file"), "then\nthen")
         wait_until(lambda: self.count("box") > then, "the box counts again")
 
         other = self.output("snapshot", "restore", "box", "point", "--memory", "--name", "other").strip()
-        self.assertEqual(self.shell(other, "cat /root/file /dev/shm/file; hostname"), f"then\nthen\n{other}")
+        self.assertEqual(self.shell(other, "cat /srv/file /dev/shm/file; hostname"), f"then\nthen\n{other}")
         self.check("rm", "-f", "box")
-        self.assertEqual(self.shell(other, "cat /root/file"), "then")
+        self.assertEqual(self.shell(other, "cat /srv/file"), "then")
 
     def test_a_damaged_memory_is_refused_and_nothing_is_lost(self):
         self.start("box")

@@ -17,26 +17,26 @@ class Snapshots(BoxTest):
 
     def test_a_box_goes_back_to_what_it_was(self):
         self.check("create", "--name", "box", "base")
-        self.shell("box", "echo one > /root/file; head -c 3000000 /dev/urandom > /root/large")
-        large = self.shell("box", "sha256sum /root/large")
+        self.shell("box", "echo one > /srv/file; head -c 3000000 /dev/urandom > /srv/large")
+        large = self.shell("box", "sha256sum /srv/large")
         self.check("snapshot", "create", "box", "running")
-        self.shell("box", "echo two > /root/file; rm /root/large")
+        self.shell("box", "echo two > /srv/file; rm /srv/large")
         self.check("stop", "-t", "1", "box")
         self.check("snapshot", "create", "box", "stopped")
         self.check("start", "box")
-        self.shell("box", "echo three > /root/file")
+        self.shell("box", "echo three > /srv/file")
 
         self.assertIn(b"running", self.check("snapshot", "restore", "box", "running", code=1).err)
         self.check("snapshot", "restore", "--force", "box", "running")
-        self.assertEqual(self.shell("box", "cat /root/file; sha256sum /root/large"), f"one\n{large}")
+        self.assertEqual(self.shell("box", "cat /srv/file; sha256sum /srv/large"), f"one\n{large}")
         self.check("snapshot", "restore", "--force", "box", "stopped")
-        self.assertEqual(self.shell("box", "cat /root/file; ls /root/large 2>&1 || true").splitlines()[0], "two")
+        self.assertEqual(self.shell("box", "cat /srv/file; ls /srv/large 2>&1 || true").splitlines()[0], "two")
 
         other = self.output("snapshot", "restore", "box", "running", "--name", "other").strip()
-        self.assertEqual(self.shell("other", "cat /root/file; hostname"), f"one\n{other}")
-        self.shell("other", "echo its-own > /root/file")
+        self.assertEqual(self.shell("other", "cat /srv/file; hostname"), f"one\n{other}")
+        self.shell("other", "echo its-own > /srv/file")
         self.check("rm", "-f", "box")
-        self.assertEqual(self.shell("other", "cat /root/file"), "its-own")
+        self.assertEqual(self.shell("other", "cat /srv/file"), "its-own")
         self.check("stop", "-t", "1", "other")
         for disk in self.disks():
             subprocess.run(["qemu-img", "check", "-q", disk], check=True)
@@ -92,7 +92,7 @@ class Snapshots(BoxTest):
         for args in (("fork", "box"), ("snapshot", "create", "box", "point", "--memory")):
             self.assertIn(b"use the kvm engine", self.check(*args, code=1).err)
         # It goes on as if nobody had asked.
-        self.assertEqual(self.shell("box", "echo here > /root/file; sync; cat /root/file"), "here")
+        self.assertEqual(self.shell("box", "echo here > /srv/file; sync; cat /srv/file"), "here")
         self.assertEqual(self.output("snapshot", "ls", "box", "--format", "{{.Name}}"), "")
 
 

@@ -13,8 +13,10 @@
 #include "base/file.h"
 #include "disk/raw_file.h"
 #include "engine/engine.h"
+#include "engine/kvm/cpuid.h"
 #include "engine/kvm/memory.h"
 #include "engine/kvm/testing_kernel.h"
+#include "engine/kvm/vcpu.h"
 #include "virtio/block.h"
 #include "virtio/rng.h"
 #include "virtio/vsock.h"
@@ -122,72 +124,6 @@ class KvmMachineTest : public ::testing::Test {
     std::unique_ptr<base::EventLoop> loop_;
 };
 
-TEST_F(KvmMachineTest, EndsAreToldApart) {
-    EXPECT_EQ(run_code(guest_power_off()).kind, Kind::kPowerOff);
-    EXPECT_EQ(run_code(guest_reset()).kind, Kind::kReset);
-    EXPECT_EQ(run_code(guest_warm_reset()).kind, Kind::kPanic);
-    EXPECT_EQ(run_code(guest_triple_fault()).kind, Kind::kTripleFault);
-}
-
-TEST_F(KvmMachineTest, AKvmThatRunsGuestsIsUsable) {
-    const auto usable = probe_kvm();
-    EXPECT_TRUE(usable.ok()) << usable.error().message;
-}
-
-TEST_F(KvmMachineTest, AMachineThatRunsIsKilled) {
-    EXPECT_EQ(run_code(guest_spin(), {}, [](Machine& machine) { machine.kill(); }).kind, Kind::kKilled);
-}
-
-TEST_F(KvmMachineTest, EarlyWordsComeFromTheSerialPort) {
-    const Outcome outcome = run_code(guest_serial());
-    EXPECT_EQ(outcome.kind, Kind::kPowerOff);
-    EXPECT_EQ(outcome.console, "early words\nand the last");
-}
-
-TEST_F(KvmMachineTest, RandomAccessesOfTheGuestEndNothing) {
-    const auto disk = make_disk("");
-    virtio::Rng rng;
-    virtio::Vsock vsock;
-    EXPECT_EQ(run_code(guest_hostile(), {disk.get(), &rng, &vsock}).kind, Kind::kPowerOff);
-}
-
-TEST_F(KvmMachineTest, WhatIsNoKernelIsRefused) {
-    MachineConfig config;
-    config.kernel_path = "/proc/self/exe";
-    const auto machine = start_kvm(config, *loop_, nullptr);
-    ASSERT_FALSE(machine.ok());
-    EXPECT_NE(machine.error().message.find("kernel"), std::string::npos) << machine.error().message;
-    config.cpus = 33;
-    EXPECT_EQ(start_kvm(config, *loop_, nullptr).error().code, ErrorCode::kInvalidArgument);
-}
-
-void expect_report(const Outcome& outcome, uint32_t cpus) {
-    EXPECT_EQ(outcome.kind, Kind::kPowerOff);
-    const auto has = [&](const std::string& text) {
-        EXPECT_NE(outcome.console.find(text), std::string::npos)
-            << text << " is missing in: " << outcome.console;
-    };
-    has("init: report");
-    has("clock: kvm-clock");
-    has("processors: " + std::to_string(cpus) + ", visited: " + std::to_string(cpus));
-    has("disk: good");
-    has("rng: virtio_rng.0 64");
-    has("vsock: ping");
-    has("report over");
-    const size_t at = outcome.console.find("time: ");
-    ASSERT_NE(at, std::string::npos);
-    EXPECT_NEAR(static_cast<double>(std::atoll(&outcome.console[at + 6])),
-                static_cast<double>(std::time(nullptr)), 60);
-}
-
-TEST_F(KvmMachineTest, LinuxUsesItsDevicesOnOneProcessor) {
-    expect_report(run_linux(1, "report"), 1);
-}
-
-TEST_F(KvmMachineTest, LinuxUsesItsDevicesOnTwoProcessors) {
-    expect_report(run_linux(2, "report"), 2);
-}
-
 // A machine with a guest that remembers, and this test's end of its connection.
 class Remembering {
   public:
@@ -257,6 +193,88 @@ class Remembering {
     std::optional<Kind> exit_;
     std::unique_ptr<Machine> machine_;
 };
+
+TEST_F(KvmMachineTest, EndsAreToldApart) {
+    EXPECT_EQ(run_code(guest_power_off()).kind, Kind::kPowerOff);
+    EXPECT_EQ(run_code(guest_reset()).kind, Kind::kReset);
+    EXPECT_EQ(run_code(guest_warm_reset()).kind, Kind::kPanic);
+    EXPECT_EQ(run_code(guest_triple_fault()).kind, Kind::kTripleFault);
+}
+
+TEST_F(KvmMachineTest, AKvmThatRunsGuestsIsUsable) {
+    const auto usable = probe_kvm();
+    EXPECT_TRUE(usable.ok()) << usable.error().message;
+}
+
+TEST_F(KvmMachineTest, WhatKvmEmulatesIsCounted) {
+    kvm::Vm vm = kvm::Vm::make().value();
+    const auto vcpu = kvm::Vcpu::make(vm, 0, kvm::guest_cpuid(vm.supported_cpuid(), 0, 1)).value();
+    EXPECT_EQ(vcpu->emulated_instructions(), std::optional<uint64_t>(0));
+}
+
+TEST_F(KvmMachineTest, PausesAtAnyMomentEndNothing) {
+    Remembering machine(*loop_, make_disk("remember"));
+    ASSERT_EQ(machine.greeting(), 'B');
+    for (uint8_t i = 1; i <= 100; ++i) {
+        ASSERT_TRUE(machine.machine().pause().ok());
+        ASSERT_TRUE(machine.machine().resume().ok());
+        if (i % 10 == 0) ASSERT_EQ(machine.tell(1), i / 10);
+    }
+}
+
+TEST_F(KvmMachineTest, AMachineThatRunsIsKilled) {
+    EXPECT_EQ(run_code(guest_spin(), {}, [](Machine& machine) { machine.kill(); }).kind, Kind::kKilled);
+}
+
+TEST_F(KvmMachineTest, EarlyWordsComeFromTheSerialPort) {
+    const Outcome outcome = run_code(guest_serial());
+    EXPECT_EQ(outcome.kind, Kind::kPowerOff);
+    EXPECT_EQ(outcome.console, "early words\nand the last");
+}
+
+TEST_F(KvmMachineTest, RandomAccessesOfTheGuestEndNothing) {
+    const auto disk = make_disk("");
+    virtio::Rng rng;
+    virtio::Vsock vsock;
+    EXPECT_EQ(run_code(guest_hostile(), {disk.get(), &rng, &vsock}).kind, Kind::kPowerOff);
+}
+
+TEST_F(KvmMachineTest, WhatIsNoKernelIsRefused) {
+    MachineConfig config;
+    config.kernel_path = "/proc/self/exe";
+    const auto machine = start_kvm(config, *loop_, nullptr);
+    ASSERT_FALSE(machine.ok());
+    EXPECT_NE(machine.error().message.find("kernel"), std::string::npos) << machine.error().message;
+    config.cpus = 33;
+    EXPECT_EQ(start_kvm(config, *loop_, nullptr).error().code, ErrorCode::kInvalidArgument);
+}
+
+void expect_report(const Outcome& outcome, uint32_t cpus) {
+    EXPECT_EQ(outcome.kind, Kind::kPowerOff);
+    const auto has = [&](const std::string& text) {
+        EXPECT_NE(outcome.console.find(text), std::string::npos)
+            << text << " is missing in: " << outcome.console;
+    };
+    has("init: report");
+    has("clock: kvm-clock");
+    has("processors: " + std::to_string(cpus) + ", visited: " + std::to_string(cpus));
+    has("disk: good");
+    has("rng: virtio_rng.0 64");
+    has("vsock: ping");
+    has("report over");
+    const size_t at = outcome.console.find("time: ");
+    ASSERT_NE(at, std::string::npos);
+    EXPECT_NEAR(static_cast<double>(std::atoll(&outcome.console[at + 6])),
+                static_cast<double>(std::time(nullptr)), 60);
+}
+
+TEST_F(KvmMachineTest, LinuxUsesItsDevicesOnOneProcessor) {
+    expect_report(run_linux(1, "report"), 1);
+}
+
+TEST_F(KvmMachineTest, LinuxUsesItsDevicesOnTwoProcessors) {
+    expect_report(run_linux(2, "report"), 2);
+}
 
 std::shared_ptr<MachineSnapshot> copy(const MachineSnapshot& snapshot) {
     auto copied = std::make_shared<MachineSnapshot>();
