@@ -88,8 +88,8 @@ class Fork(Kvm):
         self.assertEqual(self.shell(grandchild, "cat /srv/file"), children[1])
 
     def test_memory_is_counted_once(self):
-        self.start("parent", script="head -c 50000000 /dev/urandom > /dev/shm/ballast; sleep 1000")
-        wait_until(lambda: self.shell("parent", "stat -c %s /dev/shm/ballast") == "50000000", "the ballast is there")
+        self.start("parent", script="head -c 50000000 /dev/zero > /dev/shm/ballast; sleep 1000")
+        wait_until(lambda: self.shell("parent", "stat -c %s /dev/shm/ballast") == "50000000", "the ballast is there", 90)
         for child in self.output("fork", "parent", "-n", "4").split():
             self.assertEqual(self.shell(child, "stat -c %s /dev/shm/ballast"), "50000000")
             with open(f"/proc/{self.home.inspect(child)['State']['Pid']}/smaps_rollup") as lines:

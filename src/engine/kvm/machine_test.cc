@@ -218,7 +218,8 @@ TEST_F(KvmMachineTest, PausesAtAnyMomentEndNothing) {
     for (uint8_t i = 1; i <= 100; ++i) {
         ASSERT_TRUE(machine.machine().pause().ok());
         ASSERT_TRUE(machine.machine().resume().ok());
-        if (i % 10 == 0) ASSERT_EQ(machine.tell(1), i / 10);
+        if (i % 10 != 0) continue;
+        ASSERT_EQ(machine.tell(1), i / 10);
     }
 }
 
