@@ -10,11 +10,17 @@ namespace boxlite::net {
 
 namespace {
 
-// An address that a socket can be bound to is one of the host's.
-bool is_of_this_host(const IpAddress& address) {
+bool can_bind(const IpAddress& address) {
     const SocketAddress local({address, 0});
     const base::Fd probe(::socket(local.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
     return probe.valid() && ::bind(probe.get(), local.get(), local.length) == 0;
+}
+
+// An address that a socket can be bound to is one of the host's, but on a host that lets them be bound to any
+// (net.ipv4.ip_nonlocal_bind): nobody has the address that is for documentation only.
+bool is_of_this_host(const IpAddress& address) {
+    const char* nobodys = address.is_v4() ? "192.0.2.1" : "2001:db8::1";
+    return can_bind(address) && !can_bind(*IpAddress::parse(nobodys));
 }
 
 }  // namespace

@@ -2,38 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "net/dns_testing.h"
+
 namespace boxlite::net::dns {
 namespace {
 
-// As RFC 1035 lays it out.
-base::Bytes query(std::string_view name, uint16_t type, bool extended = false) {
-    base::Bytes bytes = {0x12, 0x34, 0x01, 0x00, 0, 1, 0, 0, 0, 0, 0, static_cast<uint8_t>(extended)};
-    while (!name.empty()) {
-        const std::string_view label = name.substr(0, name.find('.'));
-        bytes.push_back(static_cast<uint8_t>(label.size()));
-        bytes.insert(bytes.end(), label.begin(), label.end());
-        name.remove_prefix(std::min(name.size(), label.size() + 1));
-    }
-    bytes.insert(bytes.end(), {0, static_cast<uint8_t>(type >> 8), static_cast<uint8_t>(type), 0, 1});
-    if (extended) bytes.insert(bytes.end(), {0, 0, 41, 0x10, 0, 0, 0, 0, 0, 0, 0});
-    return bytes;
-}
-
-// An answer with a CNAME and then addresses of the alias.
-base::Bytes with_records(base::Bytes bytes, const std::vector<IpAddress>& found) {
-    bytes[2] = 0x81;
-    bytes[3] = 0x80;
-    bytes[7] = static_cast<uint8_t>(found.size() + 1);
-    const size_t alias = bytes.size() + 12;
-    bytes.insert(bytes.end(), {0xc0, 12, 0, 5, 0, 1, 0, 0, 0, 60, 0, 4, 1, 'x', 0xc0, 12});
-    for (const IpAddress& address : found) {
-        bytes.insert(bytes.end(),
-                     {0xc0, static_cast<uint8_t>(alias), 0, static_cast<uint8_t>(address.is_v4() ? 1 : 28), 0,
-                      1, 0, 0, 0, 60, 0, static_cast<uint8_t>(address.bytes().size())});
-        bytes.insert(bytes.end(), address.bytes().begin(), address.bytes().end());
-    }
-    return bytes;
-}
+using testing::answer;
+using testing::query;
 
 TEST(DnsMessage, Questions) {
     const auto question = parse_question(query("WWW.Example.com", kAaaa, true), false);
@@ -66,10 +41,10 @@ TEST(DnsMessage, WhatIsCutOffOrNoQuestionIsNone) {
 TEST(DnsMessage, AddressesOfAnAnswer) {
     const std::vector<IpAddress> found = {*IpAddress::parse("93.184.216.34"),
                                           *IpAddress::parse("2606:4700::1")};
-    const base::Bytes answer = with_records(query("www.example.com", kA), found);
-    ASSERT_TRUE(parse_question(answer, true));
-    EXPECT_EQ(addresses(answer), found);
-    EXPECT_FALSE(addresses({answer.data(), answer.size() - 1}));
+    const base::Bytes told = answer(query("www.example.com", kA), found);
+    ASSERT_TRUE(parse_question(told, true));
+    EXPECT_EQ(addresses(told), found);
+    EXPECT_FALSE(addresses({told.data(), told.size() - 1}));
 }
 
 TEST(DnsMessage, AnswersOfOurOwn) {

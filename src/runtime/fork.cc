@@ -9,17 +9,24 @@
 #include "runtime/capture.h"
 #include "runtime/create.h"
 #include "runtime/layers.h"
+#include "runtime/ports.h"
 
 namespace boxlite::runtime {
 
 namespace {
 
-BoxConfig child_config(const BoxConfig& parent) {
+Result<BoxConfig> child_config(const BoxConfig& parent) {
     BoxConfig config = parent;
     config.id = base::random_id();
     config.created_at = base::realtime_ns();
     // A name that the user chose means something to the programs inside.
     if (parent.hostname == parent.id) config.hostname = config.id;
+    // Ports of the host that the parent has are taken: the child gets others.
+    for (std::string& text : config.ports) {
+        PortMapping port = TRY(parse_ports(text)).front();
+        port.host_port = 0;
+        text = to_text(port);
+    }
     return config;
 }
 
@@ -41,8 +48,10 @@ std::string new_machine_id() {
 Result<std::shared_ptr<BoxImpl>> make_child(const BoxImpl& parent, const std::string& layer,
                                             const std::string& name) {
     RuntimeImpl& runtime = *parent.runtime;
+    // The handle may be older than the last change of the network's rules.
+    const BoxConfig now = TRY(runtime.state->box_by_id(parent.config.id)).config;
     const auto make_disk = [&](const std::string& path) { return make_disk_on(runtime.home, layer, path); };
-    BoxConfig config = TRY(add_box(runtime, child_config(parent.config), name, make_disk));
+    BoxConfig config = TRY(add_box(runtime, TRY(child_config(now)), name, make_disk));
     return std::make_shared<BoxImpl>(parent.runtime, std::move(config));
 }
 

@@ -28,7 +28,7 @@ class RuntimeTest : public ::testing::Test {
         libexec_ = dir_.path() + "/libexec";
         ASSERT_TRUE(base::make_directories(libexec_).ok());
         std::filesystem::create_symlink(FAKE_SHIM, libexec_ + "/boxlite-shim");
-        for (const char* name : {"linux-uml", "initramfs.cpio"})
+        for (const char* name : {"boxlite-netd", "linux-uml", "initramfs.cpio"})
             ASSERT_TRUE(base::write_file_atomically(libexec_ + "/" + name, {}).ok());
         // A root with one file is an image.
         const auto tar = base::run_command(

@@ -183,8 +183,10 @@ void Network::ended() {
                              {"signal", std::to_string(status.ok() ? status->signal : -1)}});
     }
     if (ready_)
-        std::exchange(ready_, nullptr)(
-            base::make_error(ErrorCode::kNetwork, "the network process ended before it was ready"));
+        std::exchange(ready_,
+                      nullptr)(base::make_error(ErrorCode::kNetwork,
+                                                "the network process ended before it was ready: is libslirp "
+                                                "installed? A box with `--network none` does without"));
     if (stopped_) std::exchange(stopped_, nullptr)();
 }
 

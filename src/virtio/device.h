@@ -41,6 +41,9 @@ class Device {
     virtual void accept(uint64_t) {}
     // A queue has buffers, or was just started.
     virtual void process(size_t queue) = 0;
+    // The queue is about to be stopped or kept in a snapshot: requests that were taken and are not begun are
+    // put back with undo_pop().
+    virtual void give_back(size_t) {}
     // The driver has gone, or resets the device: forget the connection's state.
     virtual void reset() {}
     // The guest goes on from a snapshot in a new device: what was connected to the old one is not.

@@ -46,6 +46,12 @@ void Net::reset() {
     drop_buffers();
 }
 
+void Net::give_back(size_t index) {
+    if (index != kReceiveQueue) return;
+    for (size_t i = 0; i < buffers_.size(); ++i) host_->queue(index).undo_pop();
+    drop_buffers();
+}
+
 void Net::drop_buffers() {
     buffers_.clear();
     room_ = 0;

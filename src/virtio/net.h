@@ -31,6 +31,7 @@ class Net final : public Device {
     base::ByteView config() const override { return config_; }
     void accept(uint64_t features) override { accepted_ = features; }
     void process(size_t queue) override;
+    void give_back(size_t queue) override;
     void reset() override;
 
   private:

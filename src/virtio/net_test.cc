@@ -157,6 +157,17 @@ TEST_F(NetTest, TheBoxOutlivesTheOtherEnd) {
     EXPECT_EQ(lost, 1);
 }
 
+TEST_F(NetTest, BuffersThatWaitForFramesAreGivenBack) {
+    for (int i = 0; i < 3; ++i) host.driver(kReceive).post({host.ram().writable(2000)});
+    host.kick(kReceive);
+    EXPECT_EQ(host.queue(kReceive).next_available(), 3);
+    device.give_back(kReceive);
+    EXPECT_EQ(host.queue(kReceive).next_available(), 0);
+    arrives(frame(60));
+    host.turn();
+    EXPECT_TRUE(host.driver(kReceive).take_used());
+}
+
 TEST_F(NetTest, ResetForgetsBuffers) {
     host.driver(kReceive).post({host.ram().writable(2000)});
     host.kick(kReceive);

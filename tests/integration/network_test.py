@@ -393,6 +393,7 @@ class Python(NetworkTest):
         def reset(connection):
             connection.recv(10)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            connection.close()
 
         half, hard = self.world.serve(SERVER, 0, world.swallow(results)), self.world.serve(SERVER, 0, reset)
         closed = self.world.serve(SERVER, 0, lambda connection: connection.close())

@@ -20,8 +20,13 @@ COMMON = NAMESPACES | {f"machine: {part}" for part in (
     "empty root", "host name", "closed descriptors", "resource limits", "no capabilities", "ends with its parent",
     "no new privileges", "Landlock", "seccomp")}
 SUPERVISOR = {f"supervisor: {part}" for part in ("no new privileges", "not dumpable", "Landlock", "seccomp")}
-ROOT = COMMON | SUPERVISOR | {"machine: own user", "machine: memory limit", "machine: process limit"}
-USER = COMMON | SUPERVISOR | {"machine: user namespace", "machine: identity map"}
+NETWORK = {f"network: {part}" for part in (
+    "mnt namespace", "ipc namespace", "uts namespace", "cgroup namespace", "empty root", "resource limits", "no capabilities",
+    "no new privileges", "not dumpable", "Landlock", "seccomp")}
+ROOT = COMMON | SUPERVISOR | NETWORK | {"machine: own user", "machine: memory limit", "machine: process limit",
+                                         "network: own user"}
+USER = COMMON | SUPERVISOR | NETWORK | {f"{whose}: {part}" for whose in ("machine", "network")
+                                        for part in ("user namespace", "identity map")}
 
 # Of linux/filter.h, linux/seccomp.h and the x86-64 system call table.
 LOAD, JUMP_EQUAL, JUMP_ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06
@@ -75,8 +80,8 @@ class Forbidden(BoxTest):
         return process.returncode, out.decode(), err.decode()
 
     def test_a_box_boots_with_what_is_left_and_tells(self):
-        for calls, gone in [(["ptrace"], set()), (["seccomp"], {"machine: seccomp", "supervisor: seccomp"}),
-                            (["landlock_create_ruleset"], {"machine: Landlock", "supervisor: Landlock"}),
+        for calls, gone in [(["ptrace"], set()), (["seccomp"], {"machine: seccomp", "supervisor: seccomp", "network: seccomp"}),
+                            (["landlock_create_ruleset"], {"machine: Landlock", "supervisor: Landlock", "network: Landlock"}),
                             (["clone"], NAMESPACES)]:
             code, out, err = self.run_without(calls, "run", "-d", "--name", "box", "base", "sleep", "600")
             self.assertEqual((code, err), (0, ""), calls)

@@ -63,7 +63,9 @@ Transport::State Transport::save() {
                 status_,
                 interrupt_status_,
                 {}};
-    for (const Ring& ring : rings_) {
+    for (size_t i = 0; i < rings_.size(); ++i) {
+        const Ring& ring = rings_[i];
+        if (ring.queue.running()) device_.give_back(i);
         State::Ring& kept = state.rings.emplace_back(State::Ring{ring.addresses, ring.ready});
         if (ring.queue.running()) kept.addresses.next_available = ring.queue.next_available();
     }

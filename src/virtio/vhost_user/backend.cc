@@ -151,6 +151,7 @@ Result<void> Backend::handle_ring(const Header& header, const Payload& payload, 
         case kGetVringBase: {
             TRY(expect_size<VringState>(header));
             Ring* r = TRY(ring(payload.state.index));
+            if (r->queue.running()) device_.give_back(payload.state.index);
             const VringState state{payload.state.index, r->queue.next_available()};
             r->enabled = false;
             TRY(update(*r, payload.state.index));
