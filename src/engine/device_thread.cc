@@ -9,16 +9,15 @@
 
 namespace boxlite::engine {
 
-Result<std::unique_ptr<DeviceThread>> DeviceThread::start(const char* name,
-                                                          const jail::SeccompProgram* policy) {
+Result<std::unique_ptr<DeviceThread>> DeviceThread::start(const char* name, jail::ThreadRole* role) {
     std::unique_ptr<DeviceThread> self(new DeviceThread(TRY(base::EventLoop::make())));
     // Signals are for the main thread.
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     std::promise<Result<void>> closed_in;
-    self->thread_ = std::thread([loop = self->loop_.get(), policy, &closed_in] {
-        closed_in.set_value(policy ? jail::apply_seccomp_to_thread(*policy) : Result<void>());
+    self->thread_ = std::thread([loop = self->loop_.get(), role, &closed_in] {
+        closed_in.set_value(role ? role->enter() : Result<void>());
         const auto ended = loop->run();
         if (!ended.ok()) base::log_error("a device thread ended", {{"error", ended.error().message}});
     });

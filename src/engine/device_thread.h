@@ -6,14 +6,14 @@
 #include <thread>
 
 #include "base/event_loop.h"
-#include "jail/seccomp.h"
+#include "jail/thread_role.h"
 
 namespace boxlite::engine {
 
 class DeviceThread {
   public:
-    // With a policy, the thread can do what that allows and no more.
-    static Result<std::unique_ptr<DeviceThread>> start(const char* name, const jail::SeccompProgram* policy);
+    // With a role, the thread is closed in by it.
+    static Result<std::unique_ptr<DeviceThread>> start(const char* name, jail::ThreadRole* role);
     ~DeviceThread() { stop(); }
     base::EventLoop& loop() { return *loop_; }
     // Runs `call` on the thread and waits for it. Not from the thread itself, not after stop().

@@ -18,7 +18,7 @@ from boxtest import BOXLITE, BoxTest, Home
 NAMESPACES = {f"machine: {name} namespace" for name in ("mnt", "pid", "ipc", "uts", "net", "cgroup")}
 COMMON = NAMESPACES | {f"machine: {part}" for part in (
     "empty root", "host name", "closed descriptors", "resource limits", "no capabilities", "ends with its parent",
-    "no new privileges", "Landlock", "seccomp")}
+    "no new privileges", "Landlock", "seccomp", "seccomp of device threads")}
 SUPERVISOR = {f"supervisor: {part}" for part in ("no new privileges", "not dumpable", "Landlock", "seccomp")}
 NETWORK = {f"network: {part}" for part in (
     "mnt namespace", "ipc namespace", "uts namespace", "cgroup namespace", "empty root", "resource limits", "no capabilities",
@@ -80,7 +80,8 @@ class Forbidden(BoxTest):
         return process.returncode, out.decode(), err.decode()
 
     def test_a_box_boots_with_what_is_left_and_tells(self):
-        for calls, gone in [(["ptrace"], set()), (["seccomp"], {"machine: seccomp", "supervisor: seccomp", "network: seccomp"}),
+        for calls, gone in [(["ptrace"], set()), (["seccomp"], {"machine: seccomp", "machine: seccomp of device threads", "supervisor: seccomp",
+                                                                 "network: seccomp"}),
                             (["landlock_create_ruleset"], {"machine: Landlock", "supervisor: Landlock", "network: Landlock"}),
                             (["clone"], NAMESPACES)]:
             code, out, err = self.run_without(calls, "run", "-d", "--name", "box", "base", "sleep", "600")

@@ -44,7 +44,9 @@ class KvmMachine final : public Machine, private kvm::ExitHandler, private kvm::
         devices_.insert(devices_.end(), config.devices.begin(), config.devices.end());
         vm_.emplace(TRY(kvm::Vm::make()));
         TRY(config.snapshot ? go_on(config) : boot(config));
-        for (const auto& vcpu : vcpus_) TRY(vcpu->start(*this, confined_ ? &vcpu_policy_ : nullptr));
+        for (const auto& vcpu : vcpus_) TRY(vcpu->start(*this, vcpu_role_ ? &*vcpu_role_ : nullptr));
+        for (const auto* role : {&device_role_, &vcpu_role_})
+            if (*role) (*role)->note(jail_);
         return {};
     }
 
@@ -121,10 +123,8 @@ class KvmMachine final : public Machine, private kvm::ExitHandler, private kvm::
     Result<void> confine(const MachineConfig& config) {
         if (!config.confine) return {};
         TRY(config.confine({}));
-        device_policy_ = TRY(jail::device_thread_policy());
-        vcpu_policy_ = TRY(jail::vcpu_thread_policy());
-        confined_ = true;
-        jail_.applied = {"seccomp of vCPU threads", "seccomp of device threads"};
+        device_role_.emplace("device threads", TRY(jail::device_thread_policy()), config.strict_jail);
+        vcpu_role_.emplace("vCPU threads", TRY(jail::vcpu_thread_policy()), config.strict_jail);
         return {};
     }
 
@@ -166,9 +166,9 @@ class KvmMachine final : public Machine, private kvm::ExitHandler, private kvm::
 
     // With `state`: as they were.
     Result<void> start_devices(const snapshot::v1::Machine* state = nullptr) {
-        const auto* policy = confined_ ? &device_policy_ : nullptr;
-        disk_thread_ = TRY(DeviceThread::start("disk", policy));
-        io_thread_ = TRY(DeviceThread::start("devices", policy));
+        jail::ThreadRole* role = device_role_ ? &*device_role_ : nullptr;
+        disk_thread_ = TRY(DeviceThread::start("disk", role));
+        io_thread_ = TRY(DeviceThread::start("devices", role));
         for (int i = 0; i < static_cast<int>(devices_.size()); ++i)
             TRY(add_device(*devices_[static_cast<size_t>(i)], state ? &state->devices(i) : nullptr));
         return {};
@@ -255,9 +255,8 @@ class KvmMachine final : public Machine, private kvm::ExitHandler, private kvm::
     kvm::IoApic io_apic_;
     Bus bus_;
     jail::JailReport jail_;
-    bool confined_ = false;
-    jail::SeccompProgram device_policy_;
-    jail::SeccompProgram vcpu_policy_;
+    std::optional<jail::ThreadRole> device_role_;
+    std::optional<jail::ThreadRole> vcpu_role_;
     std::optional<kvm::MachineMemory> memory_;
     std::optional<kvm::Vm> vm_;
     std::vector<virtio::Device*> devices_;

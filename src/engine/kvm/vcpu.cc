@@ -125,13 +125,13 @@ Result<void> Vcpu::set_boot_state(const BootState& boot) {
     return {};
 }
 
-Result<void> Vcpu::start(ExitHandler& handler, const jail::SeccompProgram* policy) {
+Result<void> Vcpu::start(ExitHandler& handler, jail::ThreadRole* role) {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     std::promise<Result<void>> closed_in;
-    thread_ = std::thread([this, &handler, policy, &closed_in] {
-        auto applied = policy ? jail::apply_seccomp_to_thread(*policy) : Result<void>();
+    thread_ = std::thread([this, &handler, role, &closed_in] {
+        auto applied = role ? role->enter() : Result<void>();
         const bool go = applied.ok();
         closed_in.set_value(std::move(applied));
         if (go) run(handler);

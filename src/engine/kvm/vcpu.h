@@ -13,7 +13,7 @@
 
 #include "engine/kvm/boot.h"
 #include "engine/kvm/vm.h"
-#include "jail/seccomp.h"
+#include "jail/thread_role.h"
 #include "rpc/snapshot.pb.h"
 
 namespace boxlite::engine::kvm {
@@ -49,8 +49,8 @@ class Vcpu {
     // While it is paused.
     Result<snapshot::v1::Vcpu> save(const Vm& vm) const;
 
-    // `handler` outlives the thread. With a policy, the thread can do what that allows and no more.
-    Result<void> start(ExitHandler& handler, const jail::SeccompProgram* policy = nullptr);
+    // `handler` outlives the thread. With a role, the thread is closed in by it.
+    Result<void> start(ExitHandler& handler, jail::ThreadRole* role = nullptr);
     // Asks the thread to leave the guest and end. Like join() and what follows, for the thread that called
     // start().
     void request_stop();

@@ -139,11 +139,12 @@ class UmlMachine final : public Machine {
 
     // The kernel waits for them: its messages queue up in the sockets.
     Result<void> start_devices(const MachineConfig& config, std::vector<base::Fd> sockets) {
-        device_policy_ = TRY(jail::device_thread_policy());
-        const auto* policy = config.confine ? &device_policy_ : nullptr;
-        disk_thread_ = TRY(DeviceThread::start("disk", policy));
-        io_thread_ = TRY(DeviceThread::start("devices", policy));
-        if (policy) launched_->report.applied.emplace_back("seccomp of device threads");
+        if (config.confine)
+            device_role_.emplace("device threads", TRY(jail::device_thread_policy()), config.strict_jail);
+        jail::ThreadRole* role = device_role_ ? &*device_role_ : nullptr;
+        disk_thread_ = TRY(DeviceThread::start("disk", role));
+        io_thread_ = TRY(DeviceThread::start("devices", role));
+        if (role) role->note(launched_->report);
         for (size_t i = 0; i < sockets.size(); ++i)
             TRY(add_backend(*config.devices[i], std::move(sockets[i])));
         return {};
@@ -204,7 +205,7 @@ class UmlMachine final : public Machine {
     ExitCallback on_exit_;
     std::function<void(base::ByteView)> console_;
     bool pausable_ = false;
-    jail::SeccompProgram device_policy_;
+    std::optional<jail::ThreadRole> device_role_;
     std::unique_ptr<DeviceThread> disk_thread_;
     std::unique_ptr<DeviceThread> io_thread_;
     std::vector<std::unique_ptr<virtio::vhost_user::Backend>> backends_;
