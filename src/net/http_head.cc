@@ -127,13 +127,20 @@ const char* set_target(std::string_view method, std::string_view target, const F
 
 }  // namespace
 
-bool may_be_http(base::ByteView bytes) {
+HttpLine find_request_line(base::ByteView bytes) {
     const std::string_view text = base::as_text(bytes);
-    const size_t blank = text.find(' ');
-    const std::string_view method = text.substr(0, blank);
-    return std::any_of(kMethods.begin(), kMethods.end(), [&](std::string_view known) {
-        return blank == std::string_view::npos ? known.starts_with(method) : known == method;
+    const size_t end = text.find('\n');
+    const std::string_view line = text.substr(0, end);
+    const bool binary = std::any_of(line.begin(), line.end(), [](char c) {
+        const auto byte = static_cast<unsigned char>(c);
+        return (byte < ' ' && byte != '\t' && byte != '\r') || byte >= 0x7f;
     });
+    if (binary) return HttpLine::kNo;
+    if (end == std::string_view::npos) return HttpLine::kIncomplete;
+    // Without a version it is an old kind of request, which has no host to tell either.
+    const std::string_view method = line.substr(0, line.find_first_of(" \t\r"));
+    const bool known = std::find(kMethods.begin(), kMethods.end(), method) != kMethods.end();
+    return known || line.find("HTTP/") != std::string_view::npos ? HttpLine::kYes : HttpLine::kNo;
 }
 
 std::optional<HttpHead> read_http_request(base::ByteView bytes) {

@@ -12,9 +12,10 @@ namespace boxlite::net {
 
 inline constexpr size_t kMaxHttpHead = 64 << 10;
 
-// Whether the bytes may be the beginning of a request: a method that is in use and a blank, as far as they
-// go.
-bool may_be_http(base::ByteView bytes);
+enum class HttpLine { kNo, kYes, kIncomplete };
+// Whether the bytes begin with a line that any server might take for a request, or may once there are more of
+// them.
+HttpLine find_request_line(base::ByteView bytes);
 
 struct HttpHead {
     size_t size = 0;      // with its empty line

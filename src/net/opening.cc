@@ -120,10 +120,15 @@ Opening read_client_hello(base::ByteView bytes) {
 }
 
 Opening read_http_head(base::ByteView bytes) {
+    // As servers do.
+    while (!bytes.empty() && (bytes[0] == '\r' || bytes[0] == '\n')) bytes = bytes.subspan(1);
+    if (bytes.empty()) return incomplete();
     const std::string_view text = base::as_text(bytes);
     if (text.starts_with(kHttp2Preface.substr(0, std::min(text.size(), kHttp2Preface.size()))))
         return text.size() < kHttp2Preface.size() ? incomplete() : bad("it speaks HTTP/2 without TLS");
-    if (!may_be_http(bytes)) return other();
+    const HttpLine line = find_request_line(bytes);
+    if (line == HttpLine::kNo) return other();
+    if (line == HttpLine::kIncomplete) return incomplete();
     const auto head = read_http_request(bytes);
     if (!head) return bytes.size() > kMaxHttpHead ? bad("its HTTP request is too long") : incomplete();
     if (!head->problem.empty()) return bad(head->problem);

@@ -95,9 +95,20 @@ TEST(Opening, Http) {
         EXPECT_EQ(described(whole.substr(0, size)), "incomplete") << size;
 }
 
+// A server may take any method, or none that we know, and go on with the connection.
+TEST(Opening, HttpOfAnyMethod) {
+    EXPECT_EQ(described("PROPFIND / HTTP/1.1\r\nHost: a.example\r\n\r\n"), "host a.example");
+    EXPECT_EQ(described("x / HTTP/1.1\r\n\r\n"), "bad");
+    EXPECT_EQ(described("GET /\r\n\r\n"), "bad");
+    EXPECT_EQ(described("GET\t/\tHTTP/1.1\r\nHost: a.example\r\n\r\n"), "bad");
+    EXPECT_EQ(described("\r\n\r\nGET / HTTP/1.1\r\nHost: b.example\r\n\r\n"), "host b.example");
+    EXPECT_EQ(described("FOO / HT"), "incomplete");
+    EXPECT_EQ(described("FOO / HTX\r\n"), "other");
+}
+
 TEST(Opening, OtherProtocols) {
-    for (const char* text :
-         {"SSH-2.0-OpenSSH_9.2\r\n", "EHLO me\r\n", "GETX / HTTP/1.1\r\n", "get / HTTP/1.1\r\n", "\1\2\3"})
+    for (const char* text : {"SSH-2.0-OpenSSH_9.2\r\n", "EHLO me\r\n", "MAIL FROM:<a@b.example> SIZE=3\r\n",
+                             "*1\r\n$4\r\nPING\r\n", "\1\2\3"})
         EXPECT_EQ(described(text), "other") << text;
     EXPECT_EQ(described(std::string_view("\x16\x05\0\0\0", 5)), "other");
 }
