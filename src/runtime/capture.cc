@@ -47,6 +47,7 @@ Result<CapturedMachine> receive_machine(const base::Fd& listener) {
 
 Result<Capture> capture_box(const BoxImpl& box, Connection& connection, bool with_memory) {
     Capture capture;
+    TRY(check_depth(box.runtime->home, box.folder.disk()));
     capture.layer = new_layer_name();
     const Home& home = box.runtime->home;
     v1::CaptureRequest request;

@@ -52,18 +52,38 @@ std::string layer_path(const Home& home, const std::string& layer) {
     return home.layers() + "/" + layer;
 }
 
+Result<void> check_depth(const Home& home, const std::string& disk) {
+    // Besides the layers there are the one that `disk` becomes, and the image below all.
+    constexpr unsigned kMostBelow = disk::kMaxBackingDepth - 2;
+    std::string path = disk;
+    for (unsigned below = 0; below <= kMostBelow; ++below) {
+        const auto info = TRY(disk::qcow2_info(path));
+        if (!info.backing || info.backing->format != disk::ImageFormat::kQcow2) return {};
+        path = layer_path(home, info.backing->path.substr(info.backing->path.rfind('/') + 1));
+    }
+    return base::make_error(ErrorCode::kResourceExhausted,
+                            "the disk stands on {} earlier states already, which is the most; copy the files "
+                            "into a new box to go on",
+                            kMostBelow + 1);
+}
+
 Result<void> freeze_disk(const Home& home, const std::string& disk, const std::string& layer) {
     const std::string fresh = disk + ".new";
     ::unlink(fresh.c_str());  // of an attempt that failed
-    if (::link(disk.c_str(), layer_path(home, layer).c_str()) < 0)
+    const std::string kept = layer_path(home, layer);
+    if (::link(disk.c_str(), kept.c_str()) < 0)
         return base::errno_error(ErrorCode::kStorage, "keep '{}' as a layer", disk);
-    TRY(make_disk_on(home, layer, fresh));
+    if (auto made = make_disk_on(home, layer, fresh); !made.ok()) {
+        ::unlink(kept.c_str());
+        return made;
+    }
     if (::rename(fresh.c_str(), disk.c_str()) < 0)
         return base::errno_error(ErrorCode::kStorage, "put a new disk in the place of '{}'", disk);
     return base::sync_directory(disk.substr(0, disk.rfind('/')));
 }
 
 Result<void> make_disk_on(const Home& home, const std::string& layer, const std::string& path) {
+    TRY(check_depth(home, layer_path(home, layer)));
     disk::Qcow2CreateOptions options;
     options.virtual_size = TRY(disk::qcow2_info(layer_path(home, layer))).virtual_size;
     options.backing = disk::Backing{std::string(kFromBox) + layer, disk::ImageFormat::kQcow2};

@@ -12,6 +12,9 @@ namespace boxlite::runtime {
 std::string new_layer_name();
 std::string layer_path(const Home& home, const std::string& layer);
 
+// Whether another disk can stand on `disk`: only so many can be opened at once. kResourceExhausted otherwise.
+Result<void> check_depth(const Home& home, const std::string& disk);
+
 // Gives `disk`, which nobody uses, another link as `layer`, and puts an empty disk on top of it in its place.
 // After a crash at any moment the disk is the old one or the new one. The caller shares the bases lock.
 Result<void> freeze_disk(const Home& home, const std::string& disk, const std::string& layer);

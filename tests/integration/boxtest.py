@@ -19,6 +19,8 @@ import time
 import unittest
 
 BOXLITE = os.environ["BOXLITE"]
+# By how much everything is given more time, on a machine that is emulated.
+PATIENCE = int(os.environ.get("BOXLITE_TEST_PATIENCE", "1"))
 CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "boxlite", "test-images")
 
 
@@ -50,7 +52,8 @@ class Home:
         return options
 
     def run(self, *args, stdin=b"", timeout=120):
-        return Result(subprocess.run(self.command(*args), input=stdin, capture_output=True, timeout=timeout, **self.options()))
+        return Result(subprocess.run(self.command(*args), input=stdin, capture_output=True, timeout=timeout * PATIENCE,
+                                     **self.options()))
 
     def popen(self, *args, **extra):
         return subprocess.Popen(self.command(*args), **self.options(), **extra)
@@ -115,7 +118,7 @@ class BoxTest(unittest.TestCase):
 
 def wait_until(condition, what, seconds=30):
     """Polls a condition that has no event to wait for; fails the test when the time is up."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds * PATIENCE
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {seconds} s: {what}")

@@ -74,7 +74,7 @@ class Fork(Kvm):
         for what in ("hostname", "cat /etc/hostname", "cat /etc/machine-id", "head -c 16 /dev/urandom | od -An -tx1"):
             self.assertEqual(len({self.shell(box, what) for box in everybody}), len(everybody), what)
         for box in everybody:
-            self.assertAlmostEqual(int(self.shell(box, "date +%s")), time.time(), delta=5)
+            self.assertAlmostEqual(int(self.shell(box, "date +%s")), time.time(), delta=10)
 
         # None needs another one.
         self.check("rm", "-f", "parent")
@@ -89,7 +89,7 @@ class Fork(Kvm):
 
     def test_memory_is_counted_once(self):
         self.start("parent", script="head -c 50000000 /dev/zero > /dev/shm/ballast; sleep 1000")
-        wait_until(lambda: self.shell("parent", "stat -c %s /dev/shm/ballast") == "50000000", "the ballast is there", 90)
+        wait_until(lambda: self.shell("parent", "stat -c %s /dev/shm/ballast") == "50000000", "the ballast is there")
         for child in self.output("fork", "parent", "-n", "4").split():
             self.assertEqual(self.shell(child, "stat -c %s /dev/shm/ballast"), "50000000")
             with open(f"/proc/{self.home.inspect(child)['State']['Pid']}/smaps_rollup") as lines:

@@ -57,6 +57,20 @@ class Snapshots(BoxTest):
         self.check("rm", "-f", "box")
         self.assertEqual(self.disks(), [])
 
+    def test_a_disk_that_stands_on_too_much_is_refused_and_works(self):
+        self.check("create", "--name", "box", "base")
+        taken = 0
+        while (result := self.home.run("snapshot", "create", "box", f"number-{taken}")).code == 0:
+            taken += 1
+            self.assertLess(taken, 50)
+        self.assertIn(b"copy the files", result.err)
+        self.assertGreaterEqual(taken, 25)
+        self.assertEqual(self.shell("box", "echo works > /srv/file; cat /srv/file"), "works")
+        self.assertIn(b"copy the files", self.check("snapshot", "create", "box", "running", code=1).err)
+        self.assertEqual(self.shell("box", "cat /srv/file; sync"), "works")
+        self.check("stop", "-t", "1", "box")
+        self.check("start", "box")
+
     def test_refusals(self):
         self.check("create", "--name", "box", "base")
         self.check("snapshot", "create", "box", "point")

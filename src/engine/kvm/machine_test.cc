@@ -41,7 +41,7 @@ namespace {
 using Kind = MachineExit::Kind;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kBudget{60'000};
+constexpr milliseconds kBudget{120'000};
 
 struct Outcome {
     Kind kind = Kind::kFailed;
