@@ -115,7 +115,7 @@ class KvmMachineTest : public ::testing::Test {
         config.cpus = cpus;
         config.memory_mib = memory_mib;
         config.devices = {disk.get(), &rng, &vsock};
-        const Outcome outcome = run(config);
+        Outcome outcome = run(config);
         if (echo.joinable()) echo.join();
         return outcome;
     }
