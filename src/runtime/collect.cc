@@ -1,6 +1,4 @@
 // What crashes leave behind, and what nothing needs any more.
-#include <dirent.h>
-
 #include <set>
 
 #include "base/file.h"
@@ -8,28 +6,15 @@
 #include "runtime/bases.h"
 #include "runtime/box_impl.h"
 #include "runtime/layers.h"
+#include "runtime/listing.h"
 
 namespace boxlite::runtime {
-
-namespace {
-
-std::vector<std::string> folders_in(const std::string& path) {
-    std::vector<std::string> names;
-    DIR* dir = ::opendir(path.c_str());
-    if (!dir) return names;
-    while (const dirent* entry = ::readdir(dir))
-        if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
-    ::closedir(dir);
-    return names;
-}
-
-}  // namespace
 
 void collect_stale_folders(RuntimeImpl& runtime) {
     // Whoever creates a box shares this lock from before the folder is there until the record is.
     const auto lock = base::FileLock::try_acquire(runtime.home.boxes_lock());
     if (!lock.ok()) return;
-    const std::vector<std::string> folders = folders_in(runtime.home.boxes());
+    const std::vector<std::string> folders = names_in(runtime.home.boxes());
     const auto known = runtime.state->box_ids();
     if (!known.ok()) return;
     const std::set<std::string> recorded(known->begin(), known->end());

@@ -1,6 +1,5 @@
 #include "runtime/layers.h"
 
-#include <dirent.h>
 #include <unistd.h>
 
 #include <set>
@@ -9,6 +8,7 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "disk/qcow2.h"
+#include "runtime/listing.h"
 #include "runtime/snapshot_files.h"
 
 namespace boxlite::runtime {
@@ -18,17 +18,6 @@ namespace {
 constexpr std::string_view kSuffix = ".qcow2";
 // As a disk in a box's folder names a layer, and a layer another one: their folders are as deep.
 constexpr std::string_view kFromBox = "../../bases/layers/";
-
-std::vector<std::string> names_in(const std::string& path, std::string_view suffix = {}) {
-    std::vector<std::string> names;
-    DIR* dir = ::opendir(path.c_str());
-    if (!dir) return names;
-    while (const dirent* entry = ::readdir(dir))
-        if (entry->d_name[0] != '.' && std::string_view(entry->d_name).ends_with(suffix))
-            names.emplace_back(entry->d_name);
-    ::closedir(dir);
-    return names;
-}
 
 // Notes `layer` and every layer below it. False when a header on the way could not be read.
 bool note_chain(const Home& home, std::optional<disk::Backing> backing, std::set<std::string>& needed) {
@@ -91,17 +80,19 @@ Result<void> make_disk_on(const Home& home, const std::string& layer, const std:
 }
 
 void collect_unused_layers(const Home& home) {
-    const std::vector<std::string> layers = names_in(home.layers(), kSuffix);
+    const std::vector<std::string> layers = names_in(home.layers());
     if (layers.empty()) return;
     std::set<std::string> needed;
     for (const std::string& id : names_in(home.boxes())) {
         const BoxFolder box = home.box(id);
         if (base::path_exists(box.disk())) {
             auto disk = disk::qcow2_info(box.disk());
-            // Better too much than what a damaged disk may still need.
+            // Better too much than what something damaged may still need.
             if (!disk.ok() || !note_chain(home, std::move(disk->backing), needed)) return;
         }
-        for (const std::string& layer : layers_of_snapshots(box))
+        const auto kept = layers_of_snapshots(box);
+        if (!kept.ok()) return;
+        for (const std::string& layer : *kept)
             if (!note_chain(home, disk::Backing{layer, disk::ImageFormat::kQcow2}, needed)) return;
     }
     for (const std::string& layer : layers) {

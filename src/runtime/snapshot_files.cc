@@ -1,6 +1,5 @@
 #include "runtime/snapshot_files.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 
 #include "base/file.h"
 #include "image/digest.h"
+#include "runtime/listing.h"
 #include "runtime/memory_file.h"
 
 namespace boxlite::runtime {
@@ -77,16 +77,6 @@ Result<SnapshotRecord> decode(const std::string& path, const std::string& text) 
     return record;
 }
 
-std::vector<std::string> names_of(const BoxFolder& folder) {
-    std::vector<std::string> names;
-    DIR* dir = ::opendir(folder_of_all(folder).c_str());
-    if (!dir) return names;
-    while (const dirent* entry = ::readdir(dir))
-        if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
-    ::closedir(dir);
-    return names;
-}
-
 // What the record says of the machine is known once its files are there.
 Result<void> write_machine(const std::string& path, const CapturedMachine& machine, SnapshotRecord& record) {
     const auto state = base::as_bytes(machine.image.state());
@@ -108,7 +98,7 @@ std::string snapshot_path(const BoxFolder& folder, const std::string& name) {
 
 std::vector<SnapshotRecord> list_snapshots(const BoxFolder& folder) {
     std::vector<SnapshotRecord> records;
-    for (const std::string& name : names_of(folder))
+    for (const std::string& name : names_in(folder_of_all(folder)))
         if (auto record = read_snapshot(folder, name); record.ok())
             records.push_back(std::move(record).value());
     std::sort(records.begin(), records.end(), [](const SnapshotRecord& a, const SnapshotRecord& b) {
@@ -125,9 +115,10 @@ Result<SnapshotRecord> read_snapshot(const BoxFolder& folder, const std::string&
     return decode(path, *text);
 }
 
-std::vector<std::string> layers_of_snapshots(const BoxFolder& folder) {
+Result<std::vector<std::string>> layers_of_snapshots(const BoxFolder& folder) {
     std::vector<std::string> layers;
-    for (const SnapshotRecord& record : list_snapshots(folder)) layers.push_back(record.layer);
+    for (const std::string& name : names_in(folder_of_all(folder)))
+        layers.push_back(TRY(read_snapshot(folder, name)).layer);
     return layers;
 }
 

@@ -25,15 +25,16 @@ struct SnapshotRecord {
     std::string memory_sha256;   // of the memory's pages that are not all zeroes, each after its offset
 };
 
-// ^[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}$, as for boxes.
+// Of the folder; `name` is one that check_name() allows.
 std::string snapshot_path(const BoxFolder& folder, const std::string& name);
 
 // Oldest first. One that is damaged is left out.
 std::vector<SnapshotRecord> list_snapshots(const BoxFolder& folder);
 // kNotFound; kMetadata when it is damaged, kUnsupported when a newer release wrote it.
 Result<SnapshotRecord> read_snapshot(const BoxFolder& folder, const std::string& name);
-// The layers that the box's snapshots stand on, damaged ones too as far as that can be told.
-std::vector<std::string> layers_of_snapshots(const BoxFolder& folder);
+// The layers that the box's snapshots stand on. An error when one of them does not tell: it is damaged, or of
+// a newer release.
+Result<std::vector<std::string>> layers_of_snapshots(const BoxFolder& folder);
 
 // After a crash at any moment it is there as a whole or not at all. `machine` is null for a disk alone. Fills
 // in what `record` says of the machine. kAlreadyExists.
