@@ -11,7 +11,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/boxlite
 # Kernels from here on have the seccomp mode of UML, which makes system calls about twice as fast.
 wanted=6.16
-fallback=linux-source-6.12
+# Debian 12's own, which scripts/setup installs.
+fallback=/usr/src/linux-source-6.12.tar.xz
 
 say() { printf 'kernel: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
@@ -47,14 +48,15 @@ source_tarball() {
     found=$(find "$cache/kernel-source" -name 'linux-source-*.tar.xz' 2>/dev/null | sort -V | tail -n 1)
     if [ -z "$found" ]; then
         work=$(mktemp -d "$cache/fetch-XXXXXX")
+        mkdir -p "$cache/kernel-source"
         if fetch_newer "$work"; then
             dpkg -x "$work"/linux-source-*.deb "$work/x"
+            mv "$work"/x/usr/src/linux-source-*.tar.xz "$cache/kernel-source/"
         else
             say "no source of $wanted or later is to be had; falling back to $fallback (UML in ptrace mode)"
-            (cd "$work" && apt-get -qq download "$fallback" >&2 && dpkg -x linux-source-*.deb x)
+            [ -f "$fallback" ] || die "$fallback is missing; scripts/setup installs it"
+            ln -s "$fallback" "$cache/kernel-source/"
         fi
-        mkdir -p "$cache/kernel-source"
-        mv "$work"/x/usr/src/linux-source-*.tar.xz "$cache/kernel-source/"
         rm -rf "$work"
         found=$(find "$cache/kernel-source" -name 'linux-source-*.tar.xz' | sort -V | tail -n 1)
     fi

@@ -63,6 +63,7 @@ struct BoxInfo {
     std::string engine_reason;      // why the host gave no stronger one; empty: it did, or none was wanted
     std::string kernel;             // uname -r, while running
     uint32_t boot_ms = 0;           // of the last boot, while running
+    std::string started_from;       // "boot", "template" or "snapshot", while running
     std::vector<std::string> jail;  // walls around the machine, and "missing: …" for those the host lacks
     std::vector<std::string> command;  // of the main process; empty: idles for execs
     Environment env;
@@ -122,7 +123,7 @@ struct SnapshotInfo {
     int64_t created_at = 0;  // nanoseconds since the Unix epoch
     bool memory = false;
     uint64_t disk_bytes = 0;    // on the host, without what lies below in other snapshots and the image
-    uint64_t memory_bytes = 0;  // on the host
+    uint64_t memory_bytes = 0;  // on the host; what it shares with other snapshots is left out
     std::chrono::nanoseconds pause{0};  // how long the box stood still for it; only from create_snapshot()
 };
 
@@ -202,6 +203,11 @@ class Box {
     // What the box may connect to from now on, also while it runs; connections that the rules refuse are
     // ended. kInvalidState for a box without a network. On an error the rules stay as they were.
     Result<void> set_network_rules(const NetworkRules& rules);
+
+    // The memory that the box has, in MiB, from its next start on and, where it runs, at once: it gives up
+    // what it has beyond that, as far as its programs leave it free, and can have it back. A running box
+    // grows to no more than it was started with. kUnsupported for a running box of the uml engine.
+    Result<void> set_memory(uint32_t mib);
 
     // What the box's network did in its last run, oldest first, until `sink` returns false; with `follow`,
     // until the box stops. About the last 8 MiB are kept.

@@ -53,7 +53,11 @@ Result<v1::SetupResponse> Guest::setup(const v1::SetupRequest& request) {
     if (std::exchange(setup_called_, true))
         return base::make_error(ErrorCode::kInvalidState, "Setup has been called before");
     if (request.realtime_ns()) TRY(set_clock(request.realtime_ns()));
-    if (!request.entropy().empty()) TRY(add_entropy(request.entropy()));
+    // The machine may be a template's, of which there are others.
+    if (!request.entropy().empty()) {
+        TRY(add_entropy(request.entropy()));
+        TRY(reseed());
+    }
     if (request.has_network()) TRY(set_up_network(request.network()));
     const uint64_t device = TRY(find_disk(request.disk_serial(), kSysBlock));
     TRY(mount_disk(device, kDisk, request.disk_bytes()));

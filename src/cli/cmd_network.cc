@@ -3,6 +3,7 @@
 
 #include "cli/command.h"
 #include "cli/output.h"
+#include "cli/process_flags.h"
 
 namespace boxlite::cli {
 
@@ -41,9 +42,15 @@ Result<int> port(Context& context, const Arguments& arguments) {
 Result<int> update(Context& context, const Arguments& arguments) {
     if (arguments.has("allow-net") && arguments.enabled("no-allow-net"))
         return base::make_error(ErrorCode::kInvalidArgument, "give either --allow-net or --no-allow-net");
+    std::optional<uint32_t> memory;
+    if (arguments.has("memory")) memory = TRY(memory_mib(arguments.value("memory")));
     const Runtime runtime = TRY(context.runtime());
     return for_each_name(arguments.operands, [&](const std::string& name) -> Result<std::string> {
         Box box = TRY(runtime.get(name));
+        if (memory) TRY(box.set_memory(*memory));
+        if (!arguments.has("allow-net") && !arguments.has("deny-net") && !arguments.enabled("no-allow-net") &&
+            !arguments.enabled("no-deny-net"))
+            return name;
         NetworkRules rules = TRY(box.info()).network;
         if (arguments.has("allow-net")) rules.allow = arguments.values("allow-net");
         if (arguments.enabled("no-allow-net")) rules.allow.reset();
@@ -120,8 +127,10 @@ std::vector<Command> network_commands() {
              .operand_kind = "box"},
             {.name = "update",
              .operands = "BOX...",
-             .summary = "Change what boxes may connect to, also while they run",
-             .flags = {{0, "allow-net", "RULE", "the new allow-list; empty: nothing", true},
+             .summary = "Change what boxes may connect to and how much memory they have, also while they run",
+             .flags = {{'m', "memory", "SIZE",
+                        "memory; a running box (kvm engine) grows to no more than it started with"},
+                       {0, "allow-net", "RULE", "the new allow-list; empty: nothing", true},
                        {0, "no-allow-net", "", "no allow-list: the public internet"},
                        {0, "deny-net", "RULE", "the new deny-list", true},
                        {0, "no-deny-net", "", "no deny-list"}},

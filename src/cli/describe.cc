@@ -62,6 +62,7 @@ Value describe_box(const BoxInfo& info) {
     box["EngineReason"] = info.engine_reason;
     box["Kernel"] = info.kernel;
     box["BootMs"] = info.boot_ms;
+    box["StartedFrom"] = info.started_from;
     box["Jail"] = info.jail;
     box["Command"] = info.command;
     box["Env"] = std::move(env);

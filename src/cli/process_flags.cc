@@ -44,30 +44,6 @@ Result<void> read_env_file(const std::string& path, Environment& env) {
     return {};
 }
 
-// MiB, or with a unit as Docker takes it: 512m, 2g, 1073741824b, 65536k.
-Result<uint32_t> memory_mib(const std::string& text) {
-    uint64_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    std::string unit(end, text.data() + text.size());
-    for (char& c : unit)
-        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    if (unit.size() > 1 && unit.ends_with('b')) unit.pop_back();
-    if (unit.size() > 1 && unit.ends_with('i')) unit.pop_back();
-    uint64_t bytes_per_unit = 0;
-    if (unit.empty() || unit == "m") bytes_per_unit = uint64_t{1} << 20;
-    if (unit == "b") bytes_per_unit = 1;
-    if (unit == "k") bytes_per_unit = uint64_t{1} << 10;
-    if (unit == "g") bytes_per_unit = uint64_t{1} << 30;
-    uint64_t bytes = 0;
-    if (error != std::errc() || bytes_per_unit == 0 ||
-        __builtin_mul_overflow(number, bytes_per_unit, &bytes) || bytes >> 20 > UINT32_MAX ||
-        bytes >> 20 == 0)
-        return base::make_error(
-            ErrorCode::kInvalidArgument,
-            "invalid value '{}' for --memory: MiB, or a number with k, m or g, are needed", text);
-    return static_cast<uint32_t>(bytes >> 20);
-}
-
 template <typename T, size_t N>
 Result<T> one_of(const Arguments& arguments, std::string_view flag, T fallback,
                  const std::array<std::pair<std::string_view, T>, N>& choices) {
@@ -100,6 +76,29 @@ Result<NetworkOptions> network_options(const Arguments& arguments) {
 }
 
 }  // namespace
+
+Result<uint32_t> memory_mib(const std::string& text) {
+    uint64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    std::string unit(end, text.data() + text.size());
+    for (char& c : unit)
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if (unit.size() > 1 && unit.ends_with('b')) unit.pop_back();
+    if (unit.size() > 1 && unit.ends_with('i')) unit.pop_back();
+    uint64_t bytes_per_unit = 0;
+    if (unit.empty() || unit == "m") bytes_per_unit = uint64_t{1} << 20;
+    if (unit == "b") bytes_per_unit = 1;
+    if (unit == "k") bytes_per_unit = uint64_t{1} << 10;
+    if (unit == "g") bytes_per_unit = uint64_t{1} << 30;
+    uint64_t bytes = 0;
+    if (error != std::errc() || bytes_per_unit == 0 ||
+        __builtin_mul_overflow(number, bytes_per_unit, &bytes) || bytes >> 20 > UINT32_MAX ||
+        bytes >> 20 == 0)
+        return base::make_error(
+            ErrorCode::kInvalidArgument,
+            "invalid value '{}' for --memory: MiB, or a number with k, m or g, are needed", text);
+    return static_cast<uint32_t>(bytes >> 20);
+}
 
 std::vector<Flag> process_flags() {
     return {

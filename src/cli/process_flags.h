@@ -22,6 +22,9 @@ Result<Environment> environment(const Arguments& arguments);
 // Everything but the command: image, name, resources, process settings.
 Result<BoxOptions> box_options(const Arguments& arguments);
 
+// MiB, or with a unit as Docker takes it: 512m, 2g, 1073741824b, 65536k.
+Result<uint32_t> memory_mib(const std::string& text);
+
 // An error with Docker's words for -t without a terminal on standard input.
 Result<void> check_terminal(const Arguments& arguments);
 

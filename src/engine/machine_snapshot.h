@@ -20,6 +20,7 @@ struct MemoryRun {
 struct MemoryLayer {
     base::Fd file;
     std::vector<MemoryRun> runs;
+    std::string id;  // of its own, wherever it goes
 };
 
 struct MachineSnapshot {

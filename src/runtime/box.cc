@@ -2,11 +2,11 @@
 
 #include "base/result.h"
 #include "runtime/box_impl.h"
+#include "runtime/box_update.h"
 #include "runtime/copy.h"
 #include "runtime/execution_impl.h"
 #include "runtime/logs.h"
 #include "runtime/network_log.h"
-#include "runtime/network_rules.h"
 #include "runtime/snapshots.h"
 
 namespace boxlite {
@@ -115,6 +115,10 @@ Result<ExitStatus> Box::wait() {
 
 Result<void> Box::set_network_rules(const NetworkRules& rules) {
     return runtime::set_network_rules(*impl_, rules);
+}
+
+Result<void> Box::set_memory(uint32_t mib) {
+    return runtime::set_memory(*impl_, mib);
 }
 
 Result<void> Box::network_log(const LogOptions& options, const std::function<bool(const FlowRecord&)>& sink) {

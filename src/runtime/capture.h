@@ -14,6 +14,9 @@ namespace boxlite::runtime {
 struct CapturedMachine {
     v1::MachineImage image;
     std::vector<base::Fd> memory;  // of each of its layers
+
+    // The first layer has all of it.
+    uint32_t memory_mib() const { return static_cast<uint32_t>(image.layers(0).runs(0).size() >> 20); }
 };
 
 struct Capture {

@@ -25,10 +25,7 @@ Result<void> check_options(const BoxOptions& options) {
     if (options.cpus < 1 || options.cpus > kMaxCpus)
         return base::make_error(ErrorCode::kInvalidArgument, "a box has 1 to {} CPUs, not {}", kMaxCpus,
                                 options.cpus);
-    if (options.memory_mib < kLeastMemoryMib)
-        return base::make_error(ErrorCode::kInvalidArgument,
-                                "{} MiB of memory are too few: a box needs {} MiB", options.memory_mib,
-                                kLeastMemoryMib);
+    TRY(check_memory(options.memory_mib));
     if (options.disk_size_gb < 1 || options.disk_size_gb > kMaxDiskGb)
         return base::make_error(ErrorCode::kInvalidArgument, "a box's disk has 1 to {} GB, not {}",
                                 kMaxDiskGb, options.disk_size_gb);
@@ -107,6 +104,13 @@ Result<BoxConfig> record_box(StateStore& state, BoxConfig config, const std::str
 }
 
 }  // namespace
+
+Result<void> check_memory(uint32_t mib) {
+    if (mib < kLeastMemoryMib)
+        return base::make_error(ErrorCode::kInvalidArgument,
+                                "{} MiB of memory are too few: a box needs {} MiB", mib, kLeastMemoryMib);
+    return {};
+}
 
 Result<BoxConfig> create_box(RuntimeImpl& runtime, const BoxOptions& options, const ProgressSink& progress) {
     TRY(check_options(options));

@@ -6,6 +6,8 @@
 
 namespace boxlite::runtime {
 
+Result<void> check_memory(uint32_t mib);
+
 // The record is written last: after a crash at any moment before it, only a folder is left, which the next
 // creation collects.
 Result<BoxConfig> create_box(RuntimeImpl& runtime, const BoxOptions& options, const ProgressSink& progress);

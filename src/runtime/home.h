@@ -42,6 +42,7 @@ class Home {
     std::string boxes() const { return path_ + "/boxes"; }
     std::string kernels() const { return path_ + "/kernels"; }
     std::string cache() const { return path_ + "/cache"; }
+    std::string templates() const { return cache() + "/templates"; }
     std::string logs() const { return path_ + "/logs"; }
 
     // Shared: a box is being created. Exclusive: folders without a box are being collected.

@@ -12,6 +12,7 @@
 #include "runtime/capture.h"
 #include "runtime/engine_choice.h"
 #include "runtime/specs.h"
+#include "runtime/templates.h"
 
 namespace boxlite::runtime {
 
@@ -30,6 +31,23 @@ Error no_such_box(const BoxConfig& config) {
     return base::make_error(ErrorCode::kNotFound, "no such box: {}", config.name);
 }
 
+// A machine that has booted already, where there is one; else the next box finds one.
+Result<Launched> launch_on_template(const RuntimeImpl& runtime, const std::string& program,
+                                    const BoxFolder& folder, const v1::BoxSpec& spec) {
+    if (const auto booted = find_template(runtime, spec)) {
+        v1::BoxSpec onward = spec;
+        *onward.mutable_machine() = booted->image;
+        onward.set_fresh_machine(true);
+        auto launched = launch_supervisor(program, folder, onward, booted->memory);
+        if (launched.ok()) return launched;
+        base::log_warn("a template was of no use; the box boots",
+                       {{"box", spec.box_id()}, {"error", launched.error().message}});
+    }
+    auto launched = launch_supervisor(program, folder, spec, kNoFiles);
+    if (launched.ok()) make_missing_template(runtime, spec);
+    return launched;
+}
+
 // The launch itself. The caller holds the change lock and no supervisor exists.
 Result<void> launch(const BoxImpl& box, BoxRecord& record, const StartOptions& options, const GoingOn& from) {
     v1::BoxSpec spec = box_spec(record.config, box.folder, options);
@@ -37,6 +55,8 @@ Result<void> launch(const BoxImpl& box, BoxRecord& record, const StartOptions& o
     if (from.machine) {
         *spec.mutable_machine() = from.machine->image;
         spec.set_machine_id(from.machine_id);
+        spec.set_memory_mib(from.machine->memory_mib());
+        spec.set_memory_target_mib(std::min(record.config.memory_mib, spec.memory_mib()));
         spec.set_engine("kvm");
     } else if (!box.config.engine_fixed) {
         spec.set_engine(TRY(choose_engine(*box.runtime, Engine::kAuto, Isolation::kAuto)).engine);
@@ -55,7 +75,9 @@ Result<void> launch(const BoxImpl& box, BoxRecord& record, const StartOptions& o
     // Before the launch: whoever finds the box dead after a crash of ours then corrects the record.
     TRY(box.runtime->state->set_state(box.config.id, record.state));
     auto launched =
-        launch_supervisor(program, box.folder, spec, from.machine ? from.machine->memory : kNoFiles);
+        from.machine || spec.engine() != "kvm"
+            ? launch_supervisor(program, box.folder, spec, from.machine ? from.machine->memory : kNoFiles)
+            : launch_on_template(*box.runtime, program, box.folder, spec);
     if (!launched.ok()) {
         remove_leftovers(box.config.id, box.folder);
         record.state.status = BoxStatus::kFailed;

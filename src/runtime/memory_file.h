@@ -1,14 +1,15 @@
-// A captured memory as one sparse file.
+// Captured memory on disk: a sparse file for each of its layers.
 #pragma once
 
 #include <string>
 
-#include "runtime/capture.h"
+#include "base/result.h"
+#include "rpc/box.pb.h"
 
 namespace boxlite::runtime {
 
-// All layers of `machine`, each over those before it, into the empty `file` of `bytes`.
-Result<void> write_memory_file(int file, const CapturedMachine& machine, uint64_t bytes);
+// What counts of a layer, whose memory is in the file `memory`, into the empty `file` of `bytes`.
+Result<void> write_layer_file(int file, int memory, const v1::MemoryLayer& layer, uint64_t bytes);
 
 // sha256, in hex, of the pages that are not all zeroes, each after its offset (64 bits, little endian): the
 // same however sparse the file is.

@@ -159,6 +159,7 @@ BoxInfo describe(const RuntimeImpl& runtime, const Observation& observation) {
     info.pid = live.shim_pid();
     info.kernel = live.kernel();
     info.boot_ms = live.boot_ms();
+    info.started_from = live.started_from();
     info.jail.assign(live.jail().begin(), live.jail().end());
     if (!live.engine().empty()) info.engine = live.engine();
     if (!live.isolation().empty()) info.isolation = live.isolation();

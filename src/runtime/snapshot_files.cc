@@ -17,7 +17,7 @@ namespace boxlite::runtime {
 
 namespace {
 
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 constexpr size_t kMaxRecordBytes = 64 << 10;
 constexpr size_t kMaxMachineBytes = 64 << 20;
 
@@ -31,6 +31,9 @@ std::string folder_of_all(const BoxFolder& folder) {
 }
 
 std::string encode(const SnapshotRecord& record) {
+    auto memory_files = nlohmann::json::array();
+    for (const auto& file : record.memory_files)
+        memory_files.push_back({{"id", file.id}, {"sha256", file.sha256}});
     const nlohmann::json json = {{"format", kFormat},
                                  {"name", record.name},
                                  {"created_at", record.created_at},
@@ -39,7 +42,7 @@ std::string encode(const SnapshotRecord& record) {
                                  {"memory_bytes", record.memory_bytes},
                                  {"kernel", record.kernel},
                                  {"machine_sha256", record.machine_sha256},
-                                 {"memory_sha256", record.memory_sha256}};
+                                 {"memory_files", memory_files}};
     return json.dump(2) + "\n";
 }
 
@@ -71,29 +74,73 @@ Result<SnapshotRecord> decode(const std::string& path, const std::string& text) 
     take("memory_bytes", record.memory_bytes);
     take("kernel", record.kernel);
     take("machine_sha256", record.machine_sha256);
-    take("memory_sha256", record.memory_sha256);
+    const auto files = json.find("memory_files");
+    whole = whole && files != json.end() && files->is_array();
+    for (size_t i = 0; whole && i < files->size(); ++i) {
+        const auto& file = (*files)[i];
+        whole = file.is_object() && file.value("id", nlohmann::json()).is_string() &&
+                file.value("sha256", nlohmann::json()).is_string();
+        if (whole) record.memory_files.push_back({file["id"], file["sha256"]});
+    }
     if (!whole || record.layer.find('/') != std::string::npos)
         return damaged(path, "its record is not whole");
     return record;
 }
 
+// Gives a layer that another snapshot of the box has another name here. Returns its checksum.
+std::optional<std::string> link_known_layer(const BoxFolder& folder, const std::string& id,
+                                            const std::string& to) {
+    for (const SnapshotRecord& other : list_snapshots(folder))
+        for (size_t i = 0; i < other.memory_files.size(); ++i)
+            if (other.memory_files[i].id == id &&
+                ::link(memory_path(snapshot_path(folder, other.name), i).c_str(), to.c_str()) == 0)
+                return other.memory_files[i].sha256;
+    return std::nullopt;
+}
+
+Result<std::string> write_layer(const std::string& path, int memory, const v1::MemoryLayer& layer,
+                                uint64_t bytes) {
+    const base::Fd file = TRY(base::open_file(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
+    TRY(write_layer_file(file.get(), memory, layer, bytes));
+    if (::fsync(file.get()) < 0) return base::errno_error(ErrorCode::kStorage, "sync the memory");
+    return memory_file_sha256(file.get());
+}
+
 // What the record says of the machine is known once its files are there.
-Result<void> write_machine(const std::string& path, const CapturedMachine& machine, SnapshotRecord& record) {
-    const auto state = base::as_bytes(machine.image.state());
-    TRY(base::write_file_atomically(path + "/machine", state, 0600));
-    record.machine_sha256 = TRY(image::Digest::of(state)).hex();
-    const base::Fd memory =
-        TRY(base::open_file(path + "/memory", O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
-    TRY(write_memory_file(memory.get(), machine, record.memory_bytes));
-    if (::fsync(memory.get()) < 0) return base::errno_error(ErrorCode::kStorage, "sync the memory");
-    record.memory_sha256 = TRY(memory_file_sha256(memory.get()));
+Result<void> write_machine(const BoxFolder& folder, const std::string& path, const CapturedMachine& machine,
+                           SnapshotRecord& record) {
+    const std::string image = machine.image.SerializeAsString();
+    TRY(base::write_file_atomically(path + "/machine", base::as_bytes(image), 0600));
+    record.machine_sha256 = TRY(image::Digest::of(base::as_bytes(image))).hex();
+    for (size_t i = 0; i < machine.memory.size(); ++i) {
+        const v1::MemoryLayer& layer = machine.image.layers(static_cast<int>(i));
+        auto sha256 = link_known_layer(folder, layer.id(), memory_path(path, i));
+        if (!sha256)
+            sha256 =
+                TRY(write_layer(memory_path(path, i), machine.memory[i].get(), layer, record.memory_bytes));
+        record.memory_files.push_back({layer.id(), *sha256});
+    }
     return {};
+}
+
+Result<base::Fd> open_layer(const std::string& path, const SnapshotRecord& record, size_t index) {
+    base::Fd file = TRY(base::open_file(memory_path(path, index), O_RDONLY | O_NOFOLLOW));
+    struct stat st;
+    if (::fstat(file.get(), &st) < 0) return base::errno_error(ErrorCode::kStorage, "look at its memory");
+    if (static_cast<uint64_t>(st.st_size) != record.memory_bytes ||
+        TRY(memory_file_sha256(file.get())) != record.memory_files[index].sha256)
+        return damaged(path, "the memory is not what was written");
+    return file;
 }
 
 }  // namespace
 
 std::string snapshot_path(const BoxFolder& folder, const std::string& name) {
     return folder_of_all(folder) + "/" + name;
+}
+
+std::string memory_path(const std::string& snapshot_path, size_t index) {
+    return fmt::format("{}/memory.{}", snapshot_path, index);
 }
 
 std::vector<SnapshotRecord> list_snapshots(const BoxFolder& folder) {
@@ -132,7 +179,7 @@ Result<void> write_snapshot(const BoxFolder& folder, SnapshotRecord record, cons
     TRY(base::remove_tree(fresh));
     TRY(base::make_directories(fresh, 0700));
     auto written = [&]() -> Result<void> {
-        if (machine) TRY(write_machine(fresh, *machine, record));
+        if (machine) TRY(write_machine(folder, fresh, *machine, record));
         TRY(base::write_file_atomically(fresh + "/snapshot.json", base::as_bytes(encode(record)), 0600));
         if (::rename(fresh.c_str(), path.c_str()) < 0)
             return base::errno_error(ErrorCode::kStorage, "put the snapshot in its place");
@@ -145,20 +192,14 @@ Result<void> write_snapshot(const BoxFolder& folder, SnapshotRecord record, cons
 Result<CapturedMachine> read_machine(const BoxFolder& folder, const SnapshotRecord& record) {
     const std::string path = snapshot_path(folder, record.name);
     CapturedMachine machine;
-    const std::string state = TRY(base::read_file(path + "/machine", kMaxMachineBytes));
-    if (TRY(image::Digest::of(base::as_bytes(state))).hex() != record.machine_sha256)
+    const std::string image = TRY(base::read_file(path + "/machine", kMaxMachineBytes));
+    if (TRY(image::Digest::of(base::as_bytes(image))).hex() != record.machine_sha256 ||
+        !machine.image.ParseFromString(image) || machine.image.layers_size() == 0 ||
+        static_cast<size_t>(machine.image.layers_size()) != record.memory_files.size() ||
+        machine.image.layers(0).runs_size() == 0)
         return damaged(path, "the machine's state is not what was written");
-    machine.image.set_state(state);
-    base::Fd memory = TRY(base::open_file(path + "/memory", O_RDONLY | O_NOFOLLOW));
-    struct stat st;
-    if (::fstat(memory.get(), &st) < 0) return base::errno_error(ErrorCode::kStorage, "look at its memory");
-    if (static_cast<uint64_t>(st.st_size) != record.memory_bytes ||
-        TRY(memory_file_sha256(memory.get())) != record.memory_sha256)
-        return damaged(path, "the memory is not what was written");
-    auto* run = machine.image.add_layers()->add_runs();
-    run->set_offset(0);
-    run->set_size(record.memory_bytes);
-    machine.memory.push_back(std::move(memory));
+    for (size_t i = 0; i < record.memory_files.size(); ++i)
+        machine.memory.push_back(TRY(open_layer(path, record, i)));
     return machine;
 }
 

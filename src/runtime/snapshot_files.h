@@ -1,8 +1,10 @@
 // Snapshots on disk. Each is a folder of the box, boxes/<id>/snapshots/<name>/:
-//   snapshot.json  what it is, written last; format 1
-//   machine        with memory only: the state of the machine, a serialized snapshot.v1.Machine
-//   memory         with memory only: the guest's memory, sparse
-// The disk is a layer (see layers.h).
+//   snapshot.json  what it is, written last; format 2
+//   machine        with memory only: a serialized MachineImage
+//   memory.0 …     with memory only: the layers of the guest's memory, sparse. A layer that another snapshot
+//   of
+//                  the box has too is one file with several names.
+// The disk is a layer of another kind (see layers.h).
 #pragma once
 
 #include <string>
@@ -22,11 +24,16 @@ struct SnapshotRecord {
     uint64_t memory_bytes = 0;
     std::string kernel;          // sha256 of its file, hex
     std::string machine_sha256;  // of the file "machine"
-    std::string memory_sha256;   // of the memory's pages that are not all zeroes, each after its offset
+    struct MemoryFile {
+        std::string id;      // of the layer
+        std::string sha256;  // of its pages that are not all zeroes, each after its offset
+    };
+    std::vector<MemoryFile> memory_files;
 };
 
 // Of the folder; `name` is one that check_name() allows.
 std::string snapshot_path(const BoxFolder& folder, const std::string& name);
+std::string memory_path(const std::string& snapshot_path, size_t index);
 
 // Oldest first. One that is damaged is left out.
 std::vector<SnapshotRecord> list_snapshots(const BoxFolder& folder);

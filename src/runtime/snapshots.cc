@@ -21,14 +21,20 @@ uint64_t allocated_bytes(const std::string& path) {
     return ::stat(path.c_str(), &st) == 0 ? static_cast<uint64_t>(st.st_blocks) * kBlock : 0;
 }
 
+// What would go if the file went.
+uint64_t unshared_bytes(const std::string& path) {
+    struct stat st;
+    return ::stat(path.c_str(), &st) == 0 && st.st_nlink == 1 ? allocated_bytes(path) : 0;
+}
+
 SnapshotInfo describe(const BoxImpl& box, const SnapshotRecord& record) {
     SnapshotInfo info;
     info.name = record.name;
     info.created_at = record.created_at;
     info.memory = record.memory;
     info.disk_bytes = allocated_bytes(layer_path(box.runtime->home, record.layer));
-    if (record.memory)
-        info.memory_bytes = allocated_bytes(snapshot_path(box.folder, record.name) + "/memory");
+    for (size_t i = 0; i < record.memory_files.size(); ++i)
+        info.memory_bytes += unshared_bytes(memory_path(snapshot_path(box.folder, record.name), i));
     return info;
 }
 
@@ -97,7 +103,7 @@ Result<SnapshotInfo> create_snapshot(const BoxImpl& box, const std::string& name
     record.layer = captured.layer;
     record.memory = options.memory;
     if (options.memory) {
-        record.memory_bytes = uint64_t{box.config.memory_mib} << 20;
+        record.memory_bytes = uint64_t{captured.machine.memory_mib()} << 20;
         record.kernel = TRY(file_sha256(TRY(box.runtime->assets.kvm_kernel())));
     }
     TRY(write_snapshot(box.folder, record, options.memory ? &captured.machine : nullptr));

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "disk/qcow2.h"
 #include "jail/confine.h"
+#include "shim/guest_constants.h"
 #include "shim/supervisor.h"
 
 namespace boxlite::shim {
@@ -13,9 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr uint32_t kAgentPort = 2695;
 constexpr size_t kEntropyBytes = 64;
-constexpr char kDiskSerial[] = "boxlite-root";
 // A kernel that neither ends nor lets its agent speak for so long will not. One that ends is known at once.
 constexpr milliseconds kAgentBudget{20'000};
 // The guest may have to replay a journal or grow a file system.
@@ -30,7 +29,7 @@ Result<std::shared_ptr<engine::MachineSnapshot>> take_machine(v1::BoxSpec& spec,
     auto snapshot = std::make_shared<engine::MachineSnapshot>();
     snapshot->state = std::move(*image.mutable_state());
     for (int i = 0; i < image.layers_size(); ++i) {
-        engine::MemoryLayer layer{std::move(files[static_cast<size_t>(i)]), {}};
+        engine::MemoryLayer layer{std::move(files[static_cast<size_t>(i)]), {}, image.layers(i).id()};
         for (const auto& run : image.layers(i).runs()) layer.runs.push_back({run.offset(), run.size()});
         snapshot->memory.push_back(std::move(layer));
     }
@@ -98,6 +97,8 @@ Result<void> Supervisor::start_machine(std::vector<base::Fd> memory) {
     config.cpus = spec_.cpus();
     config.memory_mib = spec_.memory_mib();
     config.devices = {&vsock_, disk_.get(), &rng_};
+    const bool kvm = spec_.engine() == "kvm";
+    if (kvm) config.devices.push_back(&balloon_);
     if (spec_.has_network()) {
         network_ = TRY(Network::make(loop_, spec_.network(), spec_.box_dir() + "/logs/network.log"));
         config.devices.push_back(&network_->device());
@@ -110,8 +111,9 @@ Result<void> Supervisor::start_machine(std::vector<base::Fd> memory) {
     };
     if (spec_.has_machine()) config.snapshot = TRY(take_machine(spec_, std::move(memory)));
     config.console = [this](base::ByteView text) { console_->append(text); };
-    const auto start = spec_.engine() == "kvm" ? engine::start_kvm : engine::start_uml;
-    machine_ = TRY(start(config, loop_, [this](engine::MachineExit exit) { machine_ended(exit); }));
+    machine_ = TRY((kvm ? engine::start_kvm : engine::start_uml)(
+        config, loop_, [this](engine::MachineExit exit) { machine_ended(exit); }));
+    if (spec_.memory_target_mib() > 0) TRY(set_memory(spec_.memory_target_mib()));
     return {};
 }
 
@@ -158,7 +160,7 @@ void Supervisor::agent_connected(base::Fd stream) {
 }
 
 void Supervisor::set_up_guest() {
-    if (spec_.has_machine()) return resume_guest();
+    if (resumes()) return resume_guest();
     v1::SetupRequest request;
     request.set_disk_serial(kDiskSerial);
     request.set_disk_bytes(spec_.disk_bytes());
@@ -201,7 +203,7 @@ void Supervisor::guest_ready(Result<std::string_view> answer) {
     if (!response.ParseFromArray(answer->data(), static_cast<int>(answer->size())))
         return fail_boot(base::make_error(ErrorCode::kEngine, "the agent's answer to Setup is damaged"));
     kernel_release_ = response.kernel();
-    if (spec_.has_main() && !spec_.has_machine()) return start_main();
+    if (spec_.has_main() && !resumes()) return start_main();
     if (spec_.has_main()) follow_main();
     become_running();
 }

@@ -28,6 +28,7 @@ v1::MachineImage to_message(const engine::MachineSnapshot& snapshot) {
     image.set_state(snapshot.state);
     for (const engine::MemoryLayer& layer : snapshot.memory) {
         auto* kept = image.add_layers();
+        kept->set_id(layer.id);
         for (const engine::MemoryRun& run : layer.runs) {
             auto* part = kept->add_runs();
             part->set_offset(run.offset);

@@ -30,11 +30,6 @@ bool is_about_main(const rpc::RequestView& request) {
            id.id() == "main";
 }
 
-// Other requests belong to what runs already, and wait with it.
-bool begins_work(const std::string& service, const std::string& method) {
-    return service == "boxlite.v1.Files" || method == "Start";
-}
-
 }  // namespace
 
 Result<void> Supervisor::listen() {
@@ -60,6 +55,7 @@ void Supervisor::accept_clients() {
                 const auto connection = self->lock();
                 output_->forget(connection.get());
                 users_.erase(connection.get());
+                close_files_of(connection.get());
                 if (state_ == State::kOff) loop_.post([this] { finish(); });
             });
         if (!channel.ok()) continue;
@@ -77,31 +73,12 @@ void Supervisor::handle(const Connection& connection, const rpc::RequestView& re
     if (is_about_main(request) && (request.method == "Wait" || request.method == "Read" ||
                                    request.method == "Start" || request.method == "Close"))
         return handle_main(request, std::move(responder));
-    if (state_ == State::kStarting && !failure_) {
-        held_.push_back({std::string(request.service), std::string(request.method),
-                         std::string(request.payload), std::move(responder)});
-        return;
-    }
-    forward(std::string(request.service), std::string(request.method), std::string(request.payload),
-            std::move(responder));
-}
-
-void Supervisor::forward(const std::string& service, const std::string& method, const std::string& payload,
-                         rpc::Responder responder) {
-    if (failure_) return responder.fail(*failure_);
-    if (state_ == State::kPaused && begins_work(service, method))
-        return responder.fail(
-            base::make_error(ErrorCode::kInvalidState, "box '{}' is paused; unpause it first", spec_.name()));
-    if (state_ == State::kOff || !agent_ || !agent_->open())
-        return responder.fail(base::make_error(ErrorCode::kStopped, "the box is stopping: {}", end_reason_));
-    // A responder moves, a callback must be copyable.
-    auto held = std::make_shared<rpc::Responder>(std::move(responder));
-    agent_->call(service, method, payload, {}, [held](const Result<std::string_view>& answer) {
-        if (answer.ok())
-            held->reply(*answer);
-        else
-            held->fail(answer.error());
-    });
+    Forwarded forwarded{connection, std::string(request.service), std::string(request.method),
+                        std::string(request.payload), std::move(responder)};
+    if (state_ == State::kStarting && !failure_)
+        held_.push_back(std::move(forwarded));
+    else
+        forward(std::move(forwarded));
 }
 
 // The main process belongs to the box: it is started once, and its output goes through the log.
@@ -150,6 +127,12 @@ void Supervisor::handle_box(const Connection& connection, const rpc::RequestView
                 held->fail(outcome.error());
         });
     }
+    if (request.method == "SetMemory") {
+        v1::MemoryTarget target;
+        if (!parse(request, target, responder)) return;
+        const auto set = set_memory(target.mib());
+        return set.ok() ? responder.reply(v1::Empty()) : responder.fail(set.error());
+    }
     if (request.method == "Stop") {
         v1::StopRequest message;
         if (!parse(request, message, responder)) return;
@@ -178,8 +161,7 @@ void Supervisor::answer_waiters() {
         else
             waiter.reply(status());
     }
-    for (Held& held : std::exchange(held_, {}))
-        forward(held.service, held.method, held.payload, std::move(held.responder));
+    for (Forwarded& held : std::exchange(held_, {})) forward(std::move(held));
     if (state_ != State::kOff && !failure_) return;
     for (rpc::Responder& waiter : std::exchange(main_waiters_, {})) {
         if (main_exit_)
@@ -212,6 +194,7 @@ v1::BoxStatus Supervisor::status() const {
     status.set_kernel(kernel_release_);
     status.set_started_at_ns(started_at_ns_);
     status.set_boot_ms(boot_ms_);
+    status.set_started_from(resumes() ? "snapshot" : spec_.fresh_machine() ? "template" : "boot");
     const auto add_jail = [&status](const char* whose, const jail::JailReport& report) {
         for (const std::string& part : report.applied) status.add_jail(fmt::format("{}: {}", whose, part));
         for (const auto& part : report.missing)

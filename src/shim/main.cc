@@ -1,5 +1,6 @@
 // boxlite-shim: the supervisor process of one box. Started by the library, never by hand; with --probe-kvm
-// it is none, but says whether this host's KVM can carry a machine.
+// it is none, but says whether this host's KVM can carry a machine, and with --make-template (and a
+// TemplateSpec on stdin) it makes one while its creator goes on.
 //   stdin   length (32 bits, big endian) and a BoxSpec; then the lifeline of a box that is not detached
 //   stdout  one line: "ok", or "error <code> <message>"; then closed
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 
 #include "base/log.h"
 #include "shim/supervisor.h"
+#include "shim/template.h"
 
 namespace boxlite::shim {
 namespace {
@@ -27,20 +29,28 @@ struct Specification {
     std::vector<base::Fd> memory;
 };
 
-Result<Specification> read_spec() {
-    // Descriptors come with the first byte.
-    Specification specification;
-    uint8_t length[4];
-    if (TRY(base::recv_with_fds(STDIN_FILENO, {length, 1}, specification.memory)) != 1)
-        return base::make_error(ErrorCode::kInvalidArgument, "no specification of a box came");
-    TRY_CONTEXT(base::read_exact(STDIN_FILENO, {length + 1, 3}), "the box's specification");
+// What follows on stdin once the first byte of its length has been read.
+template <typename Message>
+Result<void> read_message(uint8_t first, Message& message) {
+    uint8_t length[4] = {first};
+    TRY_CONTEXT(base::read_exact(STDIN_FILENO, {length + 1, 3}), "a specification");
     const uint32_t size = base::load_be<uint32_t>(length);
     if (size > kMaxSpecBytes)
         return base::make_error(ErrorCode::kInvalidArgument, "a specification of {} bytes", size);
     base::Bytes bytes(size);
-    TRY_CONTEXT(base::read_exact(STDIN_FILENO, bytes), "the box's specification");
-    if (!specification.box.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
-        return base::make_error(ErrorCode::kInvalidArgument, "the box's specification is damaged");
+    TRY_CONTEXT(base::read_exact(STDIN_FILENO, bytes), "a specification");
+    if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+        return base::make_error(ErrorCode::kInvalidArgument, "a specification that is damaged");
+    return {};
+}
+
+Result<Specification> read_spec() {
+    // Descriptors come with the first byte.
+    Specification specification;
+    uint8_t first = 0;
+    if (TRY(base::recv_with_fds(STDIN_FILENO, {&first, 1}, specification.memory)) != 1)
+        return base::make_error(ErrorCode::kInvalidArgument, "no specification of a box came");
+    TRY(read_message(first, specification.box));
     return specification;
 }
 
@@ -79,6 +89,26 @@ int probe_kvm() {
     return usable.ok() ? 0 : 1;
 }
 
+// In the background: nobody waits for it, and what went wrong is in the log.
+Result<void> run_template_maker() {
+    v1::TemplateSpec spec;
+    uint8_t first = 0;
+    TRY_CONTEXT(base::read_exact(STDIN_FILENO, {&first, 1}), "a specification");
+    TRY(read_message(first, spec));
+    if (const pid_t child = ::fork(); child != 0) {
+        if (child < 0) return base::errno_error(ErrorCode::kEngine, "start a process");
+        return {};
+    }
+    ::setsid();
+    const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, fd);
+    if (!spec.log_dir().empty())
+        (void)base::log_to(spec.log_dir(), "shim", base::LogLevel::kInfo, base::LogLevel::kError);
+    if (const auto made = make_template(spec); !made.ok())
+        base::log_error("no template was made", {{"error", made.error().message}});
+    return {};
+}
+
 Result<void> run() {
     auto spec = read_spec();
     if (!spec.ok()) {
@@ -108,7 +138,8 @@ Result<void> run() {
 
 int main(int argc, char** argv) {
     if (argc == 2 && std::string_view(argv[1]) == "--probe-kvm") return boxlite::shim::probe_kvm();
-    const auto outcome = boxlite::shim::run();
+    const bool makes_template = argc == 2 && std::string_view(argv[1]) == "--make-template";
+    const auto outcome = makes_template ? boxlite::shim::run_template_maker() : boxlite::shim::run();
     if (outcome.ok()) return 0;
     std::fprintf(stderr, "boxlite-shim: %s\n", outcome.error().message.c_str());
     return 1;

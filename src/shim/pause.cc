@@ -1,4 +1,4 @@
-// Stopping a running box in its tracks and letting it go on.
+// What can be done to a running machine: stopping it in its tracks, letting it go on, and making it smaller.
 #include "base/log.h"
 #include "shim/supervisor.h"
 
@@ -24,6 +24,19 @@ Result<void> Supervisor::resume() {
     base::log_info("box resumed", {{"box", spec_.box_id()}});
     // It may have ended at the very moment of the pause.
     if (main_exit_) stop_after_main();
+    return {};
+}
+
+Result<void> Supervisor::set_memory(uint32_t mib) {
+    if (spec_.engine() != "kvm")
+        return base::make_error(
+            ErrorCode::kUnsupported,
+            "the memory of a running box of the uml engine cannot be changed; stop it first");
+    if (mib > spec_.memory_mib())
+        return base::make_error(ErrorCode::kInvalidArgument,
+                                "box '{}' was started with {} MiB and has room for no more; stop it first",
+                                spec_.name(), spec_.memory_mib());
+    balloon_.set_size(uint64_t{spec_.memory_mib() - mib} << 20);
     return {};
 }
 

@@ -2,6 +2,7 @@
 // agent, and writes down how it ended. One loop thread; the machine's devices have threads of their own.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -16,6 +17,7 @@
 #include "shim/console_log.h"
 #include "shim/main_output.h"
 #include "shim/network.h"
+#include "virtio/balloon.h"
 #include "virtio/block.h"
 #include "virtio/rng.h"
 #include "virtio/vsock.h"
@@ -42,6 +44,8 @@ class Supervisor {
 
     // boot.cc
     Result<void> boot(std::vector<base::Fd> memory);
+    // Whether the machine has been a box before it came here.
+    bool resumes() const { return spec_.has_machine() && !spec_.fresh_machine(); }
     Result<void> open_disk(const std::string& path);
     Result<void> start_machine(std::vector<base::Fd> memory);
     Result<void> start_network();
@@ -72,6 +76,7 @@ class Supervisor {
     // pause.cc
     Result<void> pause();
     Result<void> resume();
+    Result<void> set_memory(uint32_t mib);
 
     // capture.cc
     void capture(const v1::CaptureRequest& request, rpc::Responder responder);
@@ -85,11 +90,21 @@ class Supervisor {
     void handle(const Connection& connection, const rpc::RequestView& request, rpc::Responder responder);
     void handle_box(const Connection& connection, const rpc::RequestView& request, rpc::Responder responder);
     void handle_main(const rpc::RequestView& request, rpc::Responder responder);
-    void forward(const std::string& service, const std::string& method, const std::string& payload,
-                 rpc::Responder responder);
     v1::BoxStatus status() const;
     void inspect(rpc::Responder responder);
     void answer_waiters();
+
+    // forward.cc
+    // A client's request to the agent.
+    struct Forwarded {
+        std::weak_ptr<rpc::Channel> from;
+        std::string service, method, payload;
+        rpc::Responder responder;
+    };
+    void forward(Forwarded request);
+    void file_opened(const std::weak_ptr<rpc::Channel>& by, std::string_view answer);
+    void close_file(uint64_t handle);
+    void close_files_of(const rpc::Channel* client);
 
     base::EventLoop& loop_;
     v1::BoxSpec spec_;
@@ -99,6 +114,8 @@ class Supervisor {
     base::Fd listener_;
     std::vector<Connection> clients_;
     std::set<const rpc::Channel*> users_;  // clients with an execution, a copy or a log in hand
+    std::multimap<const rpc::Channel*, uint64_t>
+        open_files_;  // of each client, by their handles in the agent
 
     State state_ = State::kStarting;
     int64_t started_at_ns_ = 0;
@@ -114,6 +131,7 @@ class Supervisor {
     std::unique_ptr<virtio::Block> disk_;
     virtio::Vsock vsock_;
     virtio::Rng rng_;
+    virtio::Balloon balloon_;
     std::unique_ptr<Network> network_;  // none for a box without
     bool network_pending_ = false;
     bool guest_up_ = false;
@@ -124,11 +142,7 @@ class Supervisor {
     base::EventLoop::TimerId linger_timer_ = 0;
 
     // Requests that wait: for the guest to be up, for the main process to end, for the machine to be off.
-    struct Held {
-        std::string service, method, payload;
-        rpc::Responder responder;
-    };
-    std::vector<Held> held_;
+    std::vector<Forwarded> held_;
     std::vector<rpc::Responder> ready_waiters_;
     std::vector<rpc::Responder> main_waiters_;
     std::vector<rpc::Responder> stop_waiters_;

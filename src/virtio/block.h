@@ -19,7 +19,7 @@ class Block final : public Device {
     std::string name() const override { return "block " + serial_; }
     uint64_t features() const override;
     size_t queue_count() const override { return 1; }
-    base::ByteView config() const override { return config_; }
+    base::Bytes config() const override { return {config_.begin(), config_.end()}; }
     void process(size_t queue) override;
 
     // The disk, once the driver is gone: to flush and close it.

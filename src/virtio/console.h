@@ -19,7 +19,7 @@ class Console final : public Device {
     std::string name() const override { return "console"; }
     uint64_t features() const override { return 0; }
     size_t queue_count() const override { return 2; }
-    base::ByteView config() const override { return {}; }
+    base::Bytes config() const override { return {}; }
     void process(size_t queue) override;
 
   private:

@@ -13,7 +13,7 @@
 namespace boxlite::virtio {
 
 // virtio 1.2, chapter 5.
-enum class DeviceType : uint32_t { kNet = 1, kBlock = 2, kConsole = 3, kRng = 4, kVsock = 19 };
+enum class DeviceType : uint32_t { kNet = 1, kBlock = 2, kConsole = 3, kRng = 4, kBalloon = 5, kVsock = 19 };
 
 // What a transport gives to a device.
 class DeviceHost {
@@ -23,6 +23,8 @@ class DeviceHost {
     virtual Queue& queue(size_t index) = 0;
     // Interrupts the driver if it wants to hear of what was pushed to the queue.
     virtual void notify(size_t index) = 0;
+    // Tells the driver to read the configuration space again. A transport that cannot does nothing.
+    virtual void config_changed() = 0;
 };
 
 class Device {
@@ -33,8 +35,8 @@ class Device {
     // Device-specific bits; the transport adds those of the ring.
     virtual uint64_t features() const = 0;
     virtual size_t queue_count() const = 0;
-    // The device's configuration space, read-only to the driver.
-    virtual base::ByteView config() const = 0;
+    // The device's configuration space now, read-only to the driver. Any thread.
+    virtual base::Bytes config() const = 0;
     // The transport lives longer than the device is used.
     virtual void attach(DeviceHost& host) { host_ = &host; }
     // The features that the driver took, before a queue is started.

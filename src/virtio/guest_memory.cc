@@ -71,6 +71,17 @@ iovec GuestMemory::range_for_io(uint64_t address, uint64_t length) const {
     return {translate(address, length), length};
 }
 
+void GuestMemory::discard(uint64_t address, uint64_t length) const {
+    constexpr uint64_t kPage = 4096;
+    uint8_t* at = translate(address, length);
+    if (!at) return;
+    const uint64_t skip = (kPage - reinterpret_cast<uintptr_t>(at) % kPage) % kPage;
+    if (length < skip + kPage) return;
+    const uint64_t size = (length - skip) / kPage * kPage;
+    // Out of the file that backs it; a private mapping has its own copies.
+    if (::madvise(at + skip, size, MADV_REMOVE) < 0) ::madvise(at + skip, size, MADV_DONTNEED);
+}
+
 uint8_t* GuestMemory::ring_pointer(uint64_t address, uint64_t length, size_t alignment) const {
     uint8_t* pointer = translate(address, length);
     return reinterpret_cast<uintptr_t>(pointer) % alignment == 0 ? pointer : nullptr;

@@ -64,6 +64,10 @@ class GuestMemory {
     // A zero iov_base means that the range is not guest memory.
     iovec range_for_io(uint64_t address, uint64_t length) const;
 
+    // Gives the whole pages of the range back to the host: they read as zeroes, or as what lies under a
+    // private mapping. Nothing happens to a range that is not guest memory.
+    void discard(uint64_t address, uint64_t length) const;
+
     // Host address of a range that is aligned and stays mapped as long as this object: for rings, which
     // are read with atomic loads. nullptr when it is not guest memory or misaligned.
     uint8_t* ring_pointer(uint64_t address, uint64_t length, size_t alignment) const;

@@ -28,7 +28,7 @@ class Net final : public Device {
     std::string name() const override { return "net"; }
     uint64_t features() const override;
     size_t queue_count() const override { return 2; }
-    base::ByteView config() const override { return config_; }
+    base::Bytes config() const override { return {config_.begin(), config_.end()}; }
     void accept(uint64_t features) override { accepted_ = features; }
     void process(size_t queue) override;
     void give_back(size_t queue) override;

@@ -41,7 +41,7 @@ struct NetTest : ::testing::Test {
 
 TEST_F(NetTest, ConfigurationHasAddressLinkAndMtu) {
     const base::Bytes expected = {2, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0xf0, 0xff};
-    EXPECT_EQ(base::Bytes(device.config().begin(), device.config().end()), expected);
+    EXPECT_EQ(device.config(), expected);
 }
 
 TEST_F(NetTest, FramesLeaveWithoutTheirHeader) {

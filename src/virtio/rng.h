@@ -11,7 +11,7 @@ class Rng final : public Device {
     std::string name() const override { return "rng"; }
     uint64_t features() const override { return 0; }
     size_t queue_count() const override { return 1; }
-    base::ByteView config() const override { return {}; }
+    base::Bytes config() const override { return {}; }
     void process(size_t queue) override;
 };
 

@@ -95,6 +95,7 @@ class FakeHost final : public DeviceHost {
     base::EventLoop& loop() override { return *loop_; }
     Queue& queue(size_t index) override { return queues_[index]; }
     void notify(size_t index) override;
+    void config_changed() override { ++config_changes_; }
 
     Ram& ram() { return ram_; }
     DriverQueue& driver(size_t index) { return drivers_[index]; }
@@ -105,6 +106,7 @@ class FakeHost final : public DeviceHost {
     void turn();
     // How often the device called for an interrupt, wanted or not.
     size_t notified(size_t index) const { return notified_[index]; }
+    size_t config_changes() const { return config_changes_; }
 
   private:
     Device& device_;
@@ -113,6 +115,7 @@ class FakeHost final : public DeviceHost {
     std::vector<Queue> queues_;
     std::vector<DriverQueue> drivers_;
     std::vector<size_t> notified_;
+    size_t config_changes_ = 0;
 };
 
 // One round of an event loop that nobody else runs.

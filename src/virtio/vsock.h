@@ -30,7 +30,7 @@ class Vsock final : public Device {
     std::string name() const override { return "vsock"; }
     uint64_t features() const override { return 0; }
     size_t queue_count() const override { return 3; }
-    base::ByteView config() const override { return config_; }
+    base::Bytes config() const override { return {config_.begin(), config_.end()}; }
     void process(size_t queue) override;
     void reset() override;
     void restored() override;

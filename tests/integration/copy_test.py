@@ -4,7 +4,7 @@ import stat
 import subprocess
 import unittest
 
-from boxtest import BoxTest
+from boxtest import BoxTest, wait_until
 
 
 class Copy(BoxTest):
@@ -54,6 +54,21 @@ class Copy(BoxTest):
                             (("box:/plain", self.path("renamed")), "renamed")]:
             self.check("cp", *args)
             self.assertTrue(os.path.isfile(self.path(found)), found)
+
+    def test_a_killed_client_leaves_no_file_open(self):
+        self.check("start", "box")
+        self.write("large", b"x" * (64 << 20))
+        most = 256  # files that can be open at once
+        for _ in range(most + 10):
+            with self.home.popen("cp", self.path("large"), "box:/large", stdout=-3, stderr=-3) as client:
+                def sending(io=f"/proc/{client.pid}/io"):
+                    with open(io) as counters:
+                        return int(counters.readline().split()[1]) > 4 << 20
+
+                wait_until(sending, "the file is being sent")
+                client.kill()
+        self.check("cp", self.path("file"), "box:/large")
+        self.assertEqual(self.shell("cat /large"), "content")
 
     def test_modes_times_links_and_owners(self):
         os.chmod(self.path("tree/a"), 0o4751)

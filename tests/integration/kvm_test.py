@@ -1,8 +1,11 @@
 """Boxes of the kvm engine: engine and isolation as told, fork, snapshots with memory. Needs a /dev/kvm
 that works; tests/nested-kvm/run gives one.
 """
+import concurrent.futures
+import glob
 import json
 import os
+import socket
 import time
 import unittest
 
@@ -43,6 +46,26 @@ class Engine(Kvm):
         self.assertEqual(self.check("exec", "-i", "cat", "cat", stdin=data).out, data)
         self.assertEqual(self.home.run("exec", "cat", "sh", "-c", "kill -9 $$").code, 137)
 
+    def test_four_processors(self):
+        self.start("box", "--cpus", "4", script="sleep 1000")
+        self.assertEqual(self.shell("box", "nproc"), "4")
+        busy = "for i in 1 2 3 4; do (n=0; while [ $n -lt 20000 ]; do n=$((n+1)); done; echo $n) & done; wait"
+        self.assertEqual(self.shell("box", busy).split(), ["20000"] * 4)
+
+    def test_many_programs_and_streams_at_once(self):
+        self.start("box", script="sleep 1000")
+        data = os.urandom(1 << 20)
+
+        def stream(_):
+            return self.check("exec", "-i", "box", "cat", stdin=data).out == data
+
+        def program(number):
+            return self.shell("box", f"echo {number}") == str(number)
+
+        with concurrent.futures.ThreadPoolExecutor(12) as threads:
+            outcomes = [*threads.map(stream, range(8)), *threads.map(program, range(60))]
+        self.assertTrue(all(outcomes))
+
     def test_files_outlive_a_killed_supervisor(self):
         self.start("box", script="sleep 1000")
         self.shell("box", "echo kept > /srv/file; sync")
@@ -50,6 +73,98 @@ class Engine(Kvm):
         wait_until(lambda: self.home.inspect("box")["State"]["Status"] == "stopped", "the box is stopped")
         self.check("start", "box")
         self.assertEqual(self.shell("box", "cat /srv/file"), "kept")
+
+
+class Templates(Kvm):
+    """The first box of a size boots; later ones go on from a machine that has."""
+
+    def templates(self):
+        folder = os.path.join(self.home.path, "cache", "templates")
+        return [name for name in os.listdir(folder) if not name.startswith(".")] if os.path.isdir(folder) else []
+
+    def started_from(self, box):
+        return self.home.inspect(box)["StartedFrom"]
+
+    def test_a_new_box_goes_on_from_a_booted_machine(self):
+        self.start("first")
+        self.assertEqual(self.started_from("first"), "boot")
+        wait_until(self.templates, "there is a template", 60)
+        self.start("second", "--disk-size", "3")
+        self.start("third", "--hostname", "a-host")
+        self.start("other-size", "--cpus", "2")
+        boxes = ("first", "second", "third", "other-size")
+        self.assertEqual([self.started_from(box) for box in boxes], ["boot", "template", "template", "boot"])
+        self.assertEqual(self.shell("third", "hostname"), "a-host")
+        random = {self.shell(box, "head -c 16 /dev/urandom | od -An -tx1") for box in boxes}
+        self.assertEqual(len(random), len(boxes))
+        for box in boxes:
+            self.assertAlmostEqual(int(self.shell(box, "date +%s")), time.time(), delta=10)
+            self.assertEqual(self.shell(box, "echo its-own > /srv/file; cat /srv/file"), "its-own")
+
+        # The disk is the box's own, as large as it was asked for, in the machine's eyes too.
+        blocks = int(self.shell("second", "df -k / | tail -n 1").split()[1])
+        self.assertAlmostEqual(blocks / (3 << 20), 1, delta=0.1)
+        wait_until(lambda: self.shell("second", "cat /sys/block/vda/size") == str((3 << 30) // 512), "the disk's size is known")
+        # What it writes is its own, and can be forked and kept like any other box's.
+        child = self.output("fork", "second").strip()
+        self.assertEqual(self.shell(child, "cat /srv/file"), "its-own")
+        self.check("snapshot", "create", "second", "point", "--memory")
+        self.check("snapshot", "restore", "--force", "second", "point", "--memory")
+        self.assertEqual(self.started_from("second"), "snapshot")
+        self.check("restart", "-t", "0", "second")
+        self.assertEqual((self.started_from("second"), self.shell("second", "cat /srv/file")), ("template", "its-own"))
+
+    def test_a_useless_template_keeps_no_box_from_starting(self):
+        self.start("first")
+        wait_until(self.templates, "there is a template", 60)
+        folder = os.path.join(self.home.path, "cache", "templates", *self.templates())
+        for content in (b"", b"no machine", os.urandom(5000)):
+            os.chmod(os.path.join(folder, "state"), 0o600)
+            with open(os.path.join(folder, "state"), "wb") as state:
+                state.write(content)
+            self.start("box")
+            self.assertEqual(self.started_from("box"), "boot")
+            self.check("rm", "-f", "box")
+
+
+class Memory(Kvm):
+    def resident(self, box):
+        """MiB of the host that the supervisor has, the guest's memory with it."""
+        with open(f"/proc/{self.home.inspect(box)['State']['Pid']}/smaps_rollup") as lines:
+            return sum(int(line.split()[1]) for line in lines if line.startswith("Rss:")) >> 10
+
+    def available(self, box):
+        return int(self.shell(box, "grep MemAvailable /proc/meminfo").split()[1]) >> 10
+
+    def test_what_the_guest_frees_goes_back_to_the_host(self):
+        self.check("run", "-d", "--name", "box", "--memory", "256", "base", "sleep", "1000")
+        before = self.resident("box")
+        self.shell("box", "head -c 100000000 /dev/urandom > /dev/shm/ballast")
+        full = self.resident("box")
+        self.assertGreater(full, before + 90)
+        self.shell("box", "rm /dev/shm/ballast")
+        wait_until(lambda: self.resident("box") < full - 70, "the memory goes back")
+        self.assertEqual(self.shell("box", "head -c 100000000 /dev/zero | wc -c"), "100000000")
+
+    def test_a_running_box_is_made_smaller_and_larger(self):
+        self.check("run", "-d", "--name", "box", "--memory", "256", "base", "sleep", "1000")
+        large = self.available("box")
+        self.check("update", "--memory", "128", "box")
+        wait_until(lambda: self.available("box") < large - 110, "the guest gives memory up")
+        self.assertEqual(self.home.inspect("box")["Memory"], 128 << 20)
+        # A child has what its parent had, and can have the rest back.
+        child = self.output("fork", "box").strip()
+        self.assertLess(self.available(child), large - 110)
+        for box in ("box", child):
+            self.check("update", "--memory", "256", box)
+            wait_until(lambda: self.available(box) > large - 40, "the guest has it back")
+        self.assertIn(b"256 MiB", self.check("update", "--memory", "257", "box", code=2).err)
+        self.assertIn(b"too few", self.check("update", "--memory", "8", "box", code=2).err)
+        self.assertEqual(self.home.inspect("box")["Memory"], 256 << 20)
+        self.check("stop", "-t", "0", "box")
+        self.check("update", "--memory", "300", "box")
+        self.check("start", "box")
+        self.assertGreater(self.available("box"), large + 30)
 
 
 class Fork(Kvm):
@@ -96,6 +211,33 @@ class Fork(Kvm):
                 private = sum(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty"))
             self.assertLess(private, 40_000, "a child has the parent's memory to itself")
 
+    def test_twenty_children_in_one_call(self):
+        self.start("parent", "--network", "none")
+        children = self.output("fork", "parent", "-n", "20").split()
+        self.assertEqual(len(set(children)), 20)
+        self.assertEqual({self.shell(child, "hostname") for child in children}, set(children))
+        for child in children:
+            wait_until(lambda: self.count(child) > 0, "the child counts")
+
+    def test_a_connection_of_the_parent_stays_with_it(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+            self.start("parent", "--allow-net", f"host.boxlite.internal:{port}",
+                       script=f"{COUNTER} | nc host.boxlite.internal {port}; echo over; sleep 1000")
+            server.settimeout(60)
+            with server.accept()[0] as connection:
+                received = connection.recv(1000)
+                child = self.output("fork", "parent").strip()
+                wait_until(lambda: "over" in self.output("logs", child), "the child's connection has ended")
+                connection.settimeout(60)
+                while received.count(b"\n") < 200:
+                    received += connection.recv(1000)
+            numbers = [int(line) for line in received.split(b"\n")[:-1]]
+            self.assertEqual(numbers, list(range(1, len(numbers) + 1)))
+            server.settimeout(0)
+            with self.assertRaises(BlockingIOError):
+                server.accept()
+
     def test_an_exec_session_of_the_parent_is_none_of_the_child(self):
         self.start("parent")
         with self.home.popen("exec", "-i", "parent", "cat", stdin=-1, stdout=-1) as session:
@@ -136,11 +278,40 @@ class Snapshots(Kvm):
         self.check("rm", "-f", "box")
         self.assertEqual(self.shell(other, "cat /srv/file"), "then")
 
+    def test_later_snapshots_keep_what_was_written_since(self):
+        self.start("box")
+        folder = os.path.join(self.home.inspect("box")["Folder"], "snapshots")
+
+        def stored():
+            """Of every file of memory once, in MiB."""
+            files = {status.st_ino: status.st_blocks for status in map(os.stat, glob.glob(f"{folder}/*/memory.*"))}
+            return sum(files.values()) >> 11
+
+        self.check("snapshot", "create", "box", "first", "--memory")
+        whole = stored()
+        self.shell("box", "echo second > /dev/shm/file")
+        self.check("snapshot", "create", "box", "second", "--memory")
+        self.shell("box", "echo third > /dev/shm/file")
+        self.check("snapshot", "create", "box", "third", "--memory")
+        self.assertLess(stored() - whole, whole)
+        self.check("snapshot", "rm", "box", "first")
+        for name in ("second", "third"):
+            self.check("snapshot", "restore", "--force", "box", name, "--memory")
+            self.assertEqual(self.shell("box", "cat /dev/shm/file"), name)
+        # What a restored machine writes comes on top of what it was restored from.
+        self.shell("box", "echo fourth > /dev/shm/file")
+        before = stored()
+        self.check("snapshot", "create", "box", "fourth", "--memory")
+        self.assertLess(stored() - before, whole)
+        self.check("snapshot", "rm", "box", "third")
+        self.check("snapshot", "restore", "--force", "box", "fourth", "--memory")
+        self.assertEqual(self.shell("box", "cat /dev/shm/file"), "fourth")
+
     def test_a_damaged_memory_is_refused_and_nothing_is_lost(self):
         self.start("box")
         self.check("snapshot", "create", "box", "point", "--memory")
         self.check("stop", "-t", "0", "box")
-        memory = os.path.join(self.home.inspect("box")["Folder"], "snapshots", "point", "memory")
+        memory = os.path.join(self.home.inspect("box")["Folder"], "snapshots", "point", "memory.0")
         with open(memory, "r+b") as file:
             file.seek(1 << 20)
             file.write(b"damage")

@@ -98,8 +98,8 @@ class Snapshots(BoxTest):
             out.write('{"format": 1')
         self.assertIn(b"damaged", self.check("snapshot", "restore", "box", "point", code=1).err)
         with open(record, "w") as out:
-            out.write('{"format": 2}')
-        self.assertIn(b"format 2", self.check("snapshot", "restore", "box", "point", code=1).err)
+            out.write('{"format": 3}')
+        self.assertIn(b"format 3", self.check("snapshot", "restore", "box", "point", code=1).err)
         # What a newer release may need stays, whatever is collected meanwhile.
         self.check("run", "--rm", "base", "true")
         self.assertEqual(len(self.disks()), 1 + 2)
@@ -111,9 +111,15 @@ class Snapshots(BoxTest):
         self.check("run", "-d", "--engine", "uml", "--name", "box", "base", "sleep", "600")
         for args in (("fork", "box"), ("snapshot", "create", "box", "point", "--memory")):
             self.assertIn(b"use the kvm engine", self.check(*args, code=1).err)
+        self.assertIn(b"stop it first", self.check("update", "--memory", "256", "box", code=1).err)
         # It goes on as if nobody had asked.
         self.assertEqual(self.shell("box", "echo here > /srv/file; sync; cat /srv/file"), "here")
         self.assertEqual(self.output("snapshot", "ls", "box", "--format", "{{.Name}}"), "")
+        self.assertEqual(self.home.inspect("box")["Memory"], 1 << 30)
+        self.check("stop", "-t", "0", "box")
+        self.check("update", "--memory", "256", "box")
+        self.check("start", "box")
+        self.assertLess(int(self.shell("box", "grep MemTotal /proc/meminfo").split()[1]), 256 << 10)
 
 
 class Pause(BoxTest):

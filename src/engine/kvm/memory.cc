@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/file.h"
-
+#include "base/id.h"
 #include "engine/kvm/layout.h"
 
 namespace boxlite::engine::kvm {
@@ -16,6 +16,7 @@ namespace {
 constexpr uint64_t kPage = 4096;
 constexpr size_t kPagesAtOnce = 8192;
 constexpr size_t kMaxRuns = 16384;
+constexpr size_t kIdLength = 24;
 
 }  // namespace
 
@@ -37,7 +38,8 @@ std::vector<MemoryRange> memory_map(uint64_t bytes) {
 
 Result<std::vector<MemoryLayer>> duplicate(const std::vector<MemoryLayer>& layers) {
     std::vector<MemoryLayer> copies;
-    for (const MemoryLayer& layer : layers) copies.push_back({TRY(layer.file.duplicate()), layer.runs});
+    for (const MemoryLayer& layer : layers)
+        copies.push_back({TRY(layer.file.duplicate()), layer.runs, layer.id});
     return copies;
 }
 
@@ -123,7 +125,8 @@ Result<std::vector<MemoryRun>> MachineMemory::written_runs() const {
 }
 
 Result<MemoryLayer> MachineMemory::copy(std::vector<MemoryRun> runs) const {
-    MemoryLayer layer{TRY(base::make_memfd("boxlite-guest-memory", bytes_)), std::move(runs)};
+    MemoryLayer layer{TRY(base::make_memfd("boxlite-guest-memory", bytes_)), std::move(runs),
+                      base::random_id(kIdLength)};
     for (const MemoryRun& run : layer.runs)
         TRY(for_each_part(*view_, bytes_, run, [&](uint8_t* at, const MemoryRun& part) {
             return base::pwrite_all(layer.file.get(), {at, part.size}, part.offset);
@@ -133,7 +136,7 @@ Result<MemoryLayer> MachineMemory::copy(std::vector<MemoryRun> runs) const {
 
 Result<std::vector<MemoryLayer>> MachineMemory::freeze() {
     if (own_file_.valid()) {
-        layers_.push_back({std::move(own_file_), {{0, bytes_}}});
+        layers_.push_back({std::move(own_file_), {{0, bytes_}}, base::random_id(kIdLength)});
     } else {
         size_t count = 0;
         for (const MemoryLayer& layer : layers_) count += layer.runs.size();

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 namespace boxlite::engine::kvm {
 namespace {
 
@@ -52,6 +54,10 @@ TEST(FrozenMemory, WhatWasWrittenSinceIsCopiedAndNothingElse) {
     const auto third = memory.freeze().value();
     ASSERT_EQ(third.size(), 3u);
     EXPECT_EQ(bytes_in(third[2]), kPage);
+    // A layer is known by its id, wherever it is met again.
+    EXPECT_EQ(std::set({third[0].id, third[1].id, third[2].id}).size(), 3u);
+    EXPECT_EQ(second[0].id, third[0].id);
+    EXPECT_EQ(second[1].id, third[1].id);
     const MachineMemory then = MachineMemory::make(kBytes, duplicate(second).value()).value();
     const MachineMemory now = MachineMemory::make(kBytes, duplicate(third).value()).value();
     EXPECT_EQ(at(then, 3), 2);

@@ -86,6 +86,8 @@ Result<void> Transport::restore(const State& state) {
         rings_[i].ready = state.rings[i].ready;
     }
     if (!(status_ & kStatusDriverOk)) return {};
+    // The device may be another one than the driver knew: a disk of another size.
+    interrupt_status_ |= kInterruptConfigChange;
     loop_.post([this] {
         run_queues();
         device_.restored();
@@ -102,7 +104,7 @@ uint64_t Transport::offered_features() const {
 void Transport::read(uint64_t offset, std::span<uint8_t> data) {
     std::fill(data.begin(), data.end(), 0);
     if (offset >= kConfig) {
-        const base::ByteView config = device_.config();
+        const base::Bytes config = device_.config();
         const uint64_t from = offset - kConfig;
         if (from < config.size())
             std::copy_n(config.begin() + static_cast<ptrdiff_t>(from),
@@ -275,6 +277,10 @@ void Transport::needs_reset(size_t index, const std::string& reason) {
 
 void Transport::notify(size_t index) {
     if (rings_[index].queue.needs_notification()) interrupt(kInterruptUsedBuffer);
+}
+
+void Transport::config_changed() {
+    if (status_ & kStatusDriverOk) interrupt(kInterruptConfigChange);
 }
 
 void Transport::resample_interrupt() {

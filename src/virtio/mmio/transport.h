@@ -62,6 +62,7 @@ class Transport final : public DeviceHost {
     base::EventLoop& loop() override { return loop_; }
     Queue& queue(size_t index) override { return rings_[index].queue; }
     void notify(size_t index) override;
+    void config_changed() override;
 
   private:
     struct Ring {

@@ -25,7 +25,7 @@ class TestDevice final : public Device {
     std::string name() const override { return "test"; }
     uint64_t features() const override { return kOfferedByDevice; }
     size_t queue_count() const override { return 2; }
-    base::ByteView config() const override { return kConfigBytes; }
+    base::Bytes config() const override { return {std::begin(kConfigBytes), std::end(kConfigBytes)}; }
     void process(size_t index) override {
         Queue& queue = host_->queue(index);
         while (auto chain = queue.pop()) {

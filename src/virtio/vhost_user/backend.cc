@@ -215,7 +215,7 @@ Result<void> Backend::set_memory(const MemoryTable& table, uint32_t payload_size
 Result<void> Backend::get_config(const Config& request) {
     if (request.offset != 0 || request.size > kMaxConfig) return protocol_error("a bad configuration range");
     Config answer{.offset = 0, .size = request.size, .flags = request.flags, .data = {}};
-    const base::ByteView config = device_.config();
+    const base::Bytes config = device_.config();
     std::copy_n(config.begin(), std::min<size_t>(config.size(), request.size), answer.data);
     return reply(kGetConfig, &answer, kConfigHeader + request.size);
 }

@@ -24,7 +24,7 @@ class EchoDevice final : public Device {
     std::string name() const override { return "echo"; }
     uint64_t features() const override { return 1 << 5; }
     size_t queue_count() const override { return 2; }
-    base::ByteView config() const override { return config_; }
+    base::Bytes config() const override { return {config_.begin(), config_.end()}; }
     void process(size_t index) override {
         ++processed;
         Queue& queue = host_->queue(index);
