@@ -82,16 +82,19 @@ class Templates(Kvm):
         folder = os.path.join(self.home.path, "cache", "templates")
         return [name for name in os.listdir(folder) if not name.startswith(".")] if os.path.isdir(folder) else []
 
+    def begin(self, name, *flags):
+        self.start(name, *flags, script="sleep 1000")
+
     def started_from(self, box):
         return self.home.inspect(box)["StartedFrom"]
 
     def test_a_new_box_goes_on_from_a_booted_machine(self):
-        self.start("first")
+        self.begin("first")
         self.assertEqual(self.started_from("first"), "boot")
         wait_until(self.templates, "there is a template", 60)
-        self.start("second", "--disk-size", "3")
-        self.start("third", "--hostname", "a-host")
-        self.start("other-size", "--cpus", "2")
+        self.begin("second", "--disk-size", "3")
+        self.begin("third", "--hostname", "a-host")
+        self.begin("other-size", "--cpus", "2")
         boxes = ("first", "second", "third", "other-size")
         self.assertEqual([self.started_from(box) for box in boxes], ["boot", "template", "template", "boot"])
         self.assertEqual(self.shell("third", "hostname"), "a-host")
@@ -115,14 +118,14 @@ class Templates(Kvm):
         self.assertEqual((self.started_from("second"), self.shell("second", "cat /srv/file")), ("template", "its-own"))
 
     def test_a_useless_template_keeps_no_box_from_starting(self):
-        self.start("first")
+        self.begin("first")
         wait_until(self.templates, "there is a template", 60)
         folder = os.path.join(self.home.path, "cache", "templates", *self.templates())
         for content in (b"", b"no machine", os.urandom(5000)):
             os.chmod(os.path.join(folder, "state"), 0o600)
             with open(os.path.join(folder, "state"), "wb") as state:
                 state.write(content)
-            self.start("box")
+            self.begin("box")
             self.assertEqual(self.started_from("box"), "boot")
             self.check("rm", "-f", "box")
 
@@ -139,11 +142,11 @@ class Memory(Kvm):
     def test_what_the_guest_frees_goes_back_to_the_host(self):
         self.check("run", "-d", "--name", "box", "--memory", "256", "base", "sleep", "1000")
         before = self.resident("box")
-        self.shell("box", "head -c 100000000 /dev/urandom > /dev/shm/ballast")
+        self.shell("box", "head -c 60000000 /dev/zero > /dev/shm/ballast")
         full = self.resident("box")
-        self.assertGreater(full, before + 90)
+        self.assertGreater(full, before + 50)
         self.shell("box", "rm /dev/shm/ballast")
-        wait_until(lambda: self.resident("box") < full - 70, "the memory goes back")
+        wait_until(lambda: self.resident("box") < full - 40, "the memory goes back")
         self.assertEqual(self.shell("box", "head -c 100000000 /dev/zero | wc -c"), "100000000")
 
     def test_a_running_box_is_made_smaller_and_larger(self):
@@ -158,8 +161,8 @@ class Memory(Kvm):
         for box in ("box", child):
             self.check("update", "--memory", "256", box)
             wait_until(lambda: self.available(box) > large - 40, "the guest has it back")
-        self.assertIn(b"256 MiB", self.check("update", "--memory", "257", "box", code=2).err)
-        self.assertIn(b"too few", self.check("update", "--memory", "8", "box", code=2).err)
+        self.assertIn(b"256 MiB", self.check("update", "--memory", "257", "box", code=1).err)
+        self.assertIn(b"too few", self.check("update", "--memory", "8", "box", code=1).err)
         self.assertEqual(self.home.inspect("box")["Memory"], 256 << 20)
         self.check("stop", "-t", "0", "box")
         self.check("update", "--memory", "300", "box")
