@@ -58,15 +58,19 @@ class Copy(BoxTest):
     def test_a_killed_client_leaves_no_file_open(self):
         self.check("start", "box")
         self.write("large", b"x" * (64 << 20))
-        most = 256  # files that can be open at once
-        for _ in range(most + 10):
-            with self.home.popen("cp", self.path("large"), "box:/large", stdout=-3, stderr=-3) as client:
-                def sending(io=f"/proc/{client.pid}/io"):
-                    with open(io) as counters:
-                        return int(counters.readline().split()[1]) > 4 << 20
 
-                wait_until(sending, "the file is being sent")
+        def sending(client):
+            with open(f"/proc/{client.pid}/io") as counters:
+                return int(counters.readline().split()[1]) > 4 << 20
+
+        most = 256  # files that can be open at once
+        for _ in range(most // 20 + 1):
+            clients = [self.home.popen("cp", self.path("large"), "box:/large", stdout=-3, stderr=-3) for _ in range(20)]
+            for client in clients:
+                wait_until(lambda: sending(client), "the file is being sent")
                 client.kill()
+            for client in clients:
+                client.wait()
         self.check("cp", self.path("file"), "box:/large")
         self.assertEqual(self.shell("cat /large"), "content")
 
