@@ -1,7 +1,7 @@
-// Allow-lists of system calls, one per role. What is not listed fails with EPERM: it does not kill,
-// because the processes of a uml guest inherit the kernel's list, and there every call of a guest program
-// must stay a trap that the guest kernel answers (seccomp(2): of several filters the result of highest
-// precedence counts, and a trap has precedence over an error but not over a kill).
+// Allow-lists of system calls, one per role. What is not listed fails with EPERM, but for threads: it does
+// not kill, because the processes of a uml guest inherit the kernel's list, and there every call of a guest
+// program must stay a trap that the guest kernel answers (seccomp(2): of several filters the result of
+// highest precedence counts, and a trap has precedence over an error but not over a kill).
 #pragma once
 
 #include "jail/jail.h"
@@ -18,8 +18,9 @@ Result<SeccompProgram> uml_kernel_policy();
 Result<SeccompProgram> shim_policy(pid_t stoppable_group);
 
 // Its threads that guests talk to, within that policy and what Landlock leaves: none makes a thread or a
-// connection. vCPUs enter the guest and pass on what it writes to devices; device threads move data between
-// guest memory and the files and sockets that they have.
+// connection. What is not listed ends the process (see violation.h): one that tries is not ours any more.
+// vCPUs enter the guest and pass on what it writes to devices; device threads move data between guest memory
+// and the files and sockets that they have.
 Result<SeccompProgram> vcpu_thread_policy();
 Result<SeccompProgram> device_thread_policy();
 

@@ -7,7 +7,7 @@
 
 namespace boxlite::jail {
 
-SeccompBuilder::SeccompBuilder() : context_(::seccomp_init(SCMP_ACT_ERRNO(EPERM))) {
+SeccompBuilder::SeccompBuilder(uint32_t otherwise) : context_(::seccomp_init(otherwise)) {
     if (!context_) {
         error_ = -ENOMEM;
         return;

@@ -11,8 +11,8 @@ namespace boxlite::jail {
 
 class SeccompBuilder {
   public:
-    // Everything fails with EPERM until allowed.
-    SeccompBuilder();
+    // Everything fails with EPERM, or does what `otherwise` says, until allowed.
+    explicit SeccompBuilder(uint32_t otherwise = SCMP_ACT_ERRNO(EPERM));
     SeccompBuilder(const SeccompBuilder&) = delete;
     SeccompBuilder& operator=(const SeccompBuilder&) = delete;
     ~SeccompBuilder();

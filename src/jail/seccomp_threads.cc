@@ -8,7 +8,7 @@ namespace boxlite::jail {
 
 namespace {
 
-// Memory of its own, locks, the time, its log.
+// Memory of its own, locks, the time, its log and the removal of old ones.
 void allow_any_thread(SeccompBuilder& policy) {
     policy.allow({"mmap",          "munmap",          "mremap",
                   "mprotect",      "madvise",         "brk",
@@ -20,13 +20,14 @@ void allow_any_thread(SeccompBuilder& policy) {
                   "rseq",          "getrandom",       "read",
                   "write",         "writev",          "close",
                   "fstat",         "newfstatat",      "openat",
-                  "lseek",         "tgkill"});
+                  "lseek",         "tgkill",          "getdents64",
+                  "unlinkat"});
 }
 
 }  // namespace
 
 Result<SeccompProgram> vcpu_thread_policy() {
-    SeccompBuilder policy;
+    SeccompBuilder policy(SCMP_ACT_TRAP);
     allow_any_thread(policy);
     policy.allow({"rt_sigtimedwait"});
     // Of what KVM can do: enter the guest, and send its interrupts elsewhere.
@@ -36,7 +37,7 @@ Result<SeccompProgram> vcpu_thread_policy() {
 }
 
 Result<SeccompProgram> device_thread_policy() {
-    SeccompBuilder policy;
+    SeccompBuilder policy(SCMP_ACT_TRAP);
     allow_any_thread(policy);
     policy.allow(
         {"readv",        "pread64",  "preadv",     "preadv2",         "pwrite64",       "pwritev",

@@ -1,8 +1,11 @@
 #include "jail/thread_role.h"
 
+#include "jail/violation.h"
+
 namespace boxlite::jail {
 
 Result<void> ThreadRole::enter() {
+    set_thread_name_in_report(threads_.c_str());
     auto applied = apply_seccomp_to_thread(program_);
     if (applied.ok()) return applied;
     if (strict_) return std::move(applied).error().with_context("missing: " + what_);

@@ -13,13 +13,18 @@ class ThreadRole {
   public:
     // `what`: of the role, for instance "device threads".
     ThreadRole(std::string what, SeccompProgram program, bool strict)
-        : what_("seccomp of " + std::move(what)), program_(std::move(program)), strict_(strict) {}
+        : threads_(std::move(what)),
+          what_("seccomp of " + threads_),
+          program_(std::move(program)),
+          strict_(strict) {}
 
-    // Closes the calling thread in. What the host does not give is an error in strict mode, else noted.
+    // Closes the calling thread in, for which the object stays. What the host does not give is an error in
+    // strict mode, else noted.
     Result<void> enter();
     void note(JailReport& report) const;
 
   private:
+    const std::string threads_;
     const std::string what_;
     const SeccompProgram program_;
     const bool strict_;

@@ -20,6 +20,8 @@ struct BoxFolder {
     // The machine's cgroups, a path a line: the supervisor's note for whoever finds it killed.
     std::string cgroups() const { return path + "/cgroups"; }
     std::string exit_file() const { return path + "/exit.json"; }
+    // What becomes it; says something already when the rules of the supervisor's jail ended it.
+    std::string unfinished_exit_file() const { return path + "/exit.new"; }
     std::string logs() const { return path + "/logs"; }
     std::string console_log() const { return logs() + "/console.log"; }
     std::string network_log() const { return logs() + "/network.log"; }

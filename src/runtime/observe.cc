@@ -40,7 +40,7 @@ BoxState state_after_end(const BoxFolder& folder, const BoxState& before) {
         if (record->failed) after.status = BoxStatus::kFailed;
         if (!record->failed) after.exit_code = record->shell_code();
         after.reason = record->reason;
-        after.finished_at = record->finished_at;
+        after.finished_at = record->finished_at > 0 ? record->finished_at : base::realtime_ns();
     } else {
         after.exit_code = 128 + SIGKILL;
         after.reason = reason_without_record(before);

@@ -160,7 +160,9 @@ void remove_leftovers(const std::string& box_id, const BoxFolder& folder) {
 }
 
 std::optional<ExitRecord> read_exit_record(const BoxFolder& folder) {
-    const auto text = base::read_file(folder.exit_file(), size_t{1} << 20);
+    constexpr size_t kMaxBytes = size_t{1} << 20;
+    auto text = base::read_file(folder.exit_file(), kMaxBytes);
+    if (!text.ok()) text = base::read_file(folder.unfinished_exit_file(), kMaxBytes);
     if (!text.ok()) return std::nullopt;
     const auto json = nlohmann::json::parse(*text, nullptr, false);
     if (!json.is_object()) return std::nullopt;

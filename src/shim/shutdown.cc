@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
+#include "jail/violation.h"
 #include "shim/supervisor.h"
 
 namespace boxlite::shim {
@@ -149,6 +150,7 @@ Result<void> Supervisor::reserve_exit_record() {
     const std::string path = spec_.box_dir() + "/exit.new";
     exit_record_ = TRY(base::open_file(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600));
     TRY_CONTEXT(fill_exit_record({}), path);
+    jail::report_violations(exit_record_.get());
     return {};
 }
 

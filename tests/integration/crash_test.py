@@ -1,6 +1,7 @@
 """kill -9 of the supervisor, of the guest kernel and of the client, each at ten moments from the first of its boot on
 and ten in the middle of synced writes: the next use tells the truth and works, no synced byte is lost, and nothing
 stays behind."""
+import json
 import os
 import subprocess
 import time
@@ -131,6 +132,20 @@ class Crash(BoxTest):
             if victim == writer.pid:
                 self.check("exec", "box", "sh", "-c", "kill $(cat /run/writer)")  # it goes on without its client
         self.nothing_stays()
+
+    def test_what_the_jail_wrote_down_of_the_end_is_told(self):
+        """The supervisor's own way to it is jail_test's ThreadRole."""
+        self.check("start", "box")
+        box = self.home.inspect("box")
+        kill(box["State"]["Pid"])
+        with open(os.path.join(box["Folder"], "exit.new"), "r+") as record:
+            record.write(json.dumps({"code": 0, "signal": 0, "failed": True, "finished_at": 0, "reason": "the rules of its jail"}))
+        state = self.home.inspect("box")["State"]
+        self.assertEqual((state["Status"], state["Reason"]), ("failed", "the rules of its jail"))
+        self.assertTrue(state["FinishedAt"].startswith("20"), state)
+        self.check("start", "box")
+        kill(self.home.inspect("box")["State"]["Pid"])
+        self.assertEqual(self.home.inspect("box")["State"]["Reason"], "its supervisor was killed")
 
     def test_the_supervisor_dies_between_synced_writes(self):
         self.die_between_synced_writes(lambda client, supervisor, machine: supervisor)
