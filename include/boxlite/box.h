@@ -75,6 +75,7 @@ struct BoxInfo {
     bool auto_remove = false;
     bool detach = false;
     bool privileged = false;
+    bool huge_pages = false;
     std::string folder;  // of the box in the home directory
     NetworkOptions network;
     std::vector<PortMapping> ports;  // as they are bound while it runs

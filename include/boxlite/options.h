@@ -94,6 +94,10 @@ struct BoxOptions {
 
     uint32_t cpus = 1;
     uint32_t memory_mib = 1024;
+    // The box's memory in huge pages of the host, for programs that use much of it: the kvm engine only, and
+    // an error where the host gives none to shared memory. Such a box boots instead of going on from a
+    // template.
+    bool huge_pages = false;
     uint64_t disk_size_gb = 10;  // of 2^30 bytes; sparse: the host gives what is written
     Isolation isolation = Isolation::kAuto;
     Engine engine = Engine::kAuto;

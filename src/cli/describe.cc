@@ -73,6 +73,7 @@ Value describe_box(const BoxInfo& info) {
     box["OpenStdin"] = info.stdin_open;
     box["AutoRemove"] = info.auto_remove;
     box["Privileged"] = info.privileged;
+    box["HugePages"] = info.huge_pages;
     box["Folder"] = info.folder;
     box["Network"] = describe_network(info);
     return box;

@@ -140,6 +140,7 @@ std::vector<Flag> box_flags() {
         {0, "cap-add", "CAPABILITY", "add a Linux capability", true},
         {0, "cap-drop", "CAPABILITY", "drop a Linux capability", true},
         {0, "privileged", "", "all capabilities and devices inside the box"},
+        {0, "huge-pages", "", "memory in huge pages of the host (kvm engine)"},
         {'q', "quiet", "", "show no progress"},
     };
 }
@@ -189,6 +190,7 @@ Result<BoxOptions> box_options(const Arguments& arguments) {
     options.cap_add = arguments.values("cap-add");
     options.cap_drop = arguments.values("cap-drop");
     options.privileged = arguments.enabled("privileged");
+    options.huge_pages = arguments.enabled("huge-pages");
     if (arguments.has("entrypoint")) {
         const std::string entrypoint = arguments.value("entrypoint");
         options.entrypoint.emplace();

@@ -1,6 +1,7 @@
 // One running machine: a guest kernel with its virtio devices, whatever carries it.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -27,6 +28,8 @@ struct MachineConfig {
     std::string cgroup_note;
     uint32_t cpus = 1;
     uint32_t memory_mib = 1024;
+    // Only kvm, for a machine that boots: its memory in huge pages. kUnsupported where the host gives none.
+    bool huge_pages = false;
     // Outlive the machine. The guest finds them in this order.
     std::vector<virtio::Device*> devices;
     // uml: "seccomp" (fast; ptrace where the host has none) or "ptrace" (keeps the boundary between the
@@ -67,6 +70,8 @@ class Machine {
     // What confines the machine.
     virtual const jail::JailReport& jail() const = 0;
     virtual pid_t pid() const = 0;
+    // The processor time that the guest's kernel has had.
+    virtual std::chrono::nanoseconds processor_time() const = 0;
     // Ends the machine at once, as if its power was cut. The exit callback tells when it is over.
     virtual void kill() = 0;
     // Stops the guest's processors: nothing runs in it until resume(). kUnsupported when this machine cannot.

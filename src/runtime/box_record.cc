@@ -52,6 +52,7 @@ void visit_config(Config& c, Visit&& visit) {
     visit("cap_add", c.cap_add);
     visit("cap_drop", c.cap_drop);
     visit("privileged", c.privileged);
+    visit("huge_pages", c.huge_pages);
     visit("network", c.network);
     visit("has_allow_net", c.has_allow_net);
     visit("allow_net", c.allow_net);

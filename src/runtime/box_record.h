@@ -37,6 +37,7 @@ struct BoxConfig {
     std::vector<std::string> cap_add;
     std::vector<std::string> cap_drop;
     bool privileged = false;
+    bool huge_pages = false;
     bool network = false;  // boxes of before there was one have none
     bool has_allow_net = false;
     std::vector<std::string> allow_net;

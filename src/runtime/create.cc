@@ -68,7 +68,9 @@ Result<BoxConfig> make_config(const BoxOptions& options, const EngineChoice& eng
     config.engine = engine.engine;
     config.isolation = engine.isolation;
     config.engine_reason = engine.reason;
-    config.engine_fixed = options.engine != Engine::kAuto || options.isolation != Isolation::kAuto;
+    config.engine_fixed =
+        options.engine != Engine::kAuto || options.isolation != Isolation::kAuto || options.huge_pages;
+    config.huge_pages = options.huge_pages;
     config.strict = options.security == Security::kStrict;
     config.hostname = options.hostname.empty() ? config.id : options.hostname;
     config.cap_add = TRY(normalize_capabilities(options.cap_add));
@@ -120,6 +122,11 @@ Result<BoxConfig> create_box(RuntimeImpl& runtime, const BoxOptions& options, co
                                 "a box named '{}' exists; remove it first or choose another name",
                                 options.name);
     const EngineChoice engine = TRY(choose_engine(runtime, options.engine, options.isolation));
+    if (options.huge_pages && engine.engine != "kvm")
+        return base::make_error(
+            ErrorCode::kUnsupported,
+            "huge pages are for boxes of the kvm engine, and this one is to run on uml{}{}",
+            engine.reason.empty() ? "" : ": ", engine.reason);
     const PreparedImage image =
         TRY(prepare_image(runtime, options.image, options.pull, options.disk_size_gb, progress));
     const BoxConfig config = TRY(make_config(options, engine, image));

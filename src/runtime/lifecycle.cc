@@ -75,7 +75,7 @@ Result<void> launch(const BoxImpl& box, BoxRecord& record, const StartOptions& o
     // Before the launch: whoever finds the box dead after a crash of ours then corrects the record.
     TRY(box.runtime->state->set_state(box.config.id, record.state));
     auto launched =
-        from.machine || spec.engine() != "kvm"
+        from.machine || spec.engine() != "kvm" || spec.huge_pages()
             ? launch_supervisor(program, box.folder, spec, from.machine ? from.machine->memory : kNoFiles)
             : launch_on_template(*box.runtime, program, box.folder, spec);
     if (!launched.ok()) {

@@ -141,6 +141,7 @@ BoxInfo describe(const RuntimeImpl& runtime, const Observation& observation) {
     info.auto_remove = config.auto_remove;
     info.detach = config.detach;
     info.privileged = config.privileged;
+    info.huge_pages = config.huge_pages;
     info.folder = runtime.home.box(config.id).path;
     info.network.enabled = config.network;
     if (config.has_allow_net) info.network.allow = config.allow_net;

@@ -69,6 +69,7 @@ v1::BoxSpec box_spec(const BoxConfig& config, const BoxFolder& folder, const Sta
     spec.set_cpus(config.cpus);
     spec.set_memory_mib(config.memory_mib);
     spec.set_disk_bytes(config.disk_bytes);
+    spec.set_huge_pages(config.huge_pages);
     spec.mutable_container()->set_hostname(config.hostname);
     spec.mutable_container()->set_privileged(config.privileged);
     if (config.is_job()) *spec.mutable_main() = main_process(config, options);

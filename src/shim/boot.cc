@@ -15,8 +15,13 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr size_t kEntropyBytes = 64;
-// A kernel that neither ends nor lets its agent speak for so long will not. One that ends is known at once.
-constexpr milliseconds kAgentBudget{20'000};
+// A kernel that neither ends nor lets its agent speak will not after so long, or after so much of a
+// processor. On a host that is so busy that it gets hardly any, it gets more time. One that ends is known at
+// once.
+constexpr milliseconds kAgentBudget{20'000}, kAgentProcessorBudget{15'000}, kBusyHostBudget{120'000};
+constexpr milliseconds kBootCheckInterval{1'000};
+// Of a processor, in one interval: a guest that waits for something needs less.
+constexpr milliseconds kLittleProgress{20};
 // The guest may have to replay a journal or grow a file system.
 constexpr milliseconds kSetupBudget{60'000};
 
@@ -64,12 +69,22 @@ Result<void> Supervisor::boot(std::vector<base::Fd> memory) {
             stop(2000, "the process that started the box has ended");
         }));
     }
-    boot_timer_ = loop_.after(kAgentBudget, [this] {
-        fail_boot(base::make_error(ErrorCode::kEngine,
-                                   "the guest kernel did not reach its agent in {} s; its last words: {}",
-                                   kAgentBudget.count() / 1000, console_->last_lines()));
-    });
+    boot_timer_ = loop_.after(kBootCheckInterval, [this] { check_boot(); });
     return {};
+}
+
+void Supervisor::check_boot() {
+    const auto waited = base::Clock::now() - boot_began_;
+    const auto used = machine_->processor_time(), before = std::exchange(boot_processor_time_, used);
+    const bool starved = used - before >= kLittleProgress && waited < kBusyHostBudget;
+    if (agent_) return;
+    if (used < kAgentProcessorBudget && (waited < kAgentBudget || starved)) {
+        boot_timer_ = loop_.after(kBootCheckInterval, [this] { check_boot(); });
+        return;
+    }
+    fail_boot(base::make_error(
+        ErrorCode::kEngine, "the guest kernel did not reach its agent in {} s; its last words: {}",
+        std::chrono::duration_cast<std::chrono::seconds>(waited).count(), console_->last_lines()));
 }
 
 Result<void> Supervisor::open_disk(const std::string& path) {
@@ -96,6 +111,7 @@ Result<void> Supervisor::start_machine(std::vector<base::Fd> memory) {
     config.cgroup_note = spec_.box_dir() + "/cgroups";
     config.cpus = spec_.cpus();
     config.memory_mib = spec_.memory_mib();
+    config.huge_pages = spec_.huge_pages();
     config.devices = {&vsock_, disk_.get(), &rng_};
     const bool kvm = spec_.engine() == "kvm";
     if (kvm) config.devices.push_back(&balloon_);

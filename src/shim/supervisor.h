@@ -46,6 +46,7 @@ class Supervisor {
     Result<void> boot(std::vector<base::Fd> memory);
     // Whether the machine has been a box before it came here.
     bool resumes() const { return spec_.has_machine() && !spec_.fresh_machine(); }
+    void check_boot();
     Result<void> open_disk(const std::string& path);
     Result<void> start_machine(std::vector<base::Fd> memory);
     Result<void> start_network();
@@ -120,6 +121,7 @@ class Supervisor {
     State state_ = State::kStarting;
     int64_t started_at_ns_ = 0;
     base::Clock::time_point boot_began_;
+    std::chrono::nanoseconds boot_processor_time_{0};  // when last looked at
     uint32_t boot_ms_ = 0;
     std::string kernel_release_;
     std::string end_reason_;

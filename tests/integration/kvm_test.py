@@ -5,6 +5,7 @@ import concurrent.futures
 import glob
 import json
 import os
+import re
 import socket
 import time
 import unittest
@@ -148,6 +149,25 @@ class Memory(Kvm):
         self.shell("box", "rm /dev/shm/ballast")
         wait_until(lambda: self.resident("box") < full - 40, "the memory goes back")
         self.assertEqual(self.shell("box", "head -c 100000000 /dev/zero | wc -c"), "100000000")
+
+    def test_huge_pages_or_the_reason_why_not(self):
+        setting = "/sys/kernel/mm/transparent_hugepage/shmem_enabled"
+        with open(setting) as file:
+            before = re.search(r"\[(\w+)\]", file.read())[1]
+
+        def allow(value):
+            with open(setting, "w") as file:
+                file.write(value)
+
+        self.addCleanup(allow, before)
+        allow("never")
+        self.assertIn(b"shmem_enabled", self.check("run", "--huge-pages", "base", "true", code=125).err)
+        allow("advise")
+        self.check("run", "-d", "--name", "box", "--memory", "128", "--huge-pages", "base", "sleep", "1000")
+        self.shell("box", "head -c 30000000 /dev/zero > /dev/shm/ballast")
+        with open(f"/proc/{self.home.inspect('box')['State']['Pid']}/smaps") as lines:
+            huge = sum(int(line.split()[1]) for line in lines if line.startswith("ShmemPmdMapped:"))
+        self.assertGreaterEqual(huge, 20 << 10)
 
     def test_a_running_box_is_made_smaller_and_larger(self):
         self.check("run", "-d", "--name", "box", "--memory", "256", "base", "sleep", "1000")

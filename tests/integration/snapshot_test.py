@@ -112,6 +112,7 @@ class Snapshots(BoxTest):
         for args in (("fork", "box"), ("snapshot", "create", "box", "point", "--memory")):
             self.assertIn(b"use the kvm engine", self.check(*args, code=1).err)
         self.assertIn(b"stop it first", self.check("update", "--memory", "256", "box", code=1).err)
+        self.assertIn(b"kvm engine", self.check("create", "--engine", "uml", "--huge-pages", "base", code=1).err)
         # It goes on as if nobody had asked.
         self.assertEqual(self.shell("box", "echo here > /srv/file; sync; cat /srv/file"), "here")
         self.assertEqual(self.output("snapshot", "ls", "box", "--format", "{{.Name}}"), "")

@@ -11,6 +11,7 @@
 #include "engine/kvm/cpuid.h"
 #include "engine/kvm/snapshot.h"
 #include "engine/kvm/vcpu.h"
+#include "engine/processor_time.h"
 #include "virtio/console.h"
 
 namespace boxlite::engine {
@@ -54,6 +55,10 @@ class KvmMachine final : public Machine, private kvm::ExitHandler, private kvm::
     std::string isolation() const override { return "hardware"; }
     const jail::JailReport& jail() const override { return jail_; }
     pid_t pid() const override { return ::getpid(); }
+    // There is little else in this process.
+    std::chrono::nanoseconds processor_time() const override {
+        return engine::processor_time(CLOCK_PROCESS_CPUTIME_ID);
+    }
     void kill() override { end(MachineExit::Kind::kKilled); }
     Result<void> pause() override {
         for (const auto& vcpu : vcpus_) vcpu->request_pause();
@@ -86,7 +91,7 @@ class KvmMachine final : public Machine, private kvm::ExitHandler, private kvm::
         image.command_line = kvm::command_line(devices_.size());
         image.memory_bytes = uint64_t{config.memory_mib} << 20;
         image.cpus = config.cpus;
-        memory_.emplace(TRY(kvm::MachineMemory::make(image.memory_bytes)));
+        memory_.emplace(TRY(kvm::MachineMemory::make(image.memory_bytes, config.huge_pages)));
         TRY(vm_->add_memory(*memory_->view(), image.memory_bytes));
         const kvm::BootState boot = TRY(kvm::load_boot_image(*memory_->view(), image));
         TRY(make_vcpus(vm_->supported_cpuid(), config.cpus));

@@ -43,10 +43,46 @@ Result<std::vector<MemoryLayer>> duplicate(const std::vector<MemoryLayer>& layer
     return copies;
 }
 
-Result<MachineMemory> MachineMemory::make(uint64_t bytes) {
+// Calls `use` with each part of `run` that lies in one slot, and where this process has it.
+template <typename Use>
+static Result<void> for_each_part(const virtio::GuestMemory& view, uint64_t bytes, const MemoryRun& run,
+                                  Use&& use) {
+    for (const MemorySlot& slot : memory_slots(bytes)) {
+        const uint64_t from = std::max(run.offset, slot.file_offset);
+        const uint64_t to = std::min(run.offset + run.size, slot.file_offset + slot.size);
+        if (from >= to) continue;
+        const iovec part = view.range_for_io(slot.guest_address + (from - slot.file_offset), to - from);
+        TRY(use(static_cast<uint8_t*>(part.iov_base), MemoryRun{from, to - from}));
+    }
+    return {};
+}
+
+// Linux's admin-guide/mm/transhuge: whether a memfd gets huge pages that asks for them.
+static Result<void> check_huge_pages() {
+    constexpr const char* kSetting = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+    const auto setting = base::read_file(kSetting, 4096);
+    for (const char* good : {"[always]", "[within_size]", "[advise]", "[force]"})
+        if (setting.ok() && setting->find(good) != std::string::npos) return {};
+    return base::make_error(
+        ErrorCode::kUnsupported,
+        "this host gives no huge pages to shared memory; its administrator can change that: "
+        "echo advise > {}",
+        kSetting);
+}
+
+Result<MachineMemory> MachineMemory::make(uint64_t bytes, bool huge_pages) {
+    if (huge_pages) TRY(check_huge_pages());
     MachineMemory memory(bytes);
     memory.own_file_ = TRY(base::make_memfd("boxlite-guest-memory", bytes));
     TRY(memory.map(memory.own_file_.get(), true));
+    if (huge_pages)
+        TRY(for_each_part(*memory.view_, bytes, {0, bytes},
+                          [](uint8_t* at, const MemoryRun& part) -> Result<void> {
+                              if (::madvise(at, part.size, MADV_HUGEPAGE) < 0)
+                                  return base::errno_error(ErrorCode::kUnsupported,
+                                                           "have {} bytes in huge pages", part.size);
+                              return {};
+                          }));
     return memory;
 }
 
@@ -69,20 +105,6 @@ Result<void> MachineMemory::map(int file, bool shared) {
         regions.push_back({slot.guest_address, std::move(mapped)});
     }
     view_ = TRY(virtio::GuestMemory::make(std::move(regions)));
-    return {};
-}
-
-// Calls `use` with each part of `run` that lies in one slot, and where this process has it.
-template <typename Use>
-static Result<void> for_each_part(const virtio::GuestMemory& view, uint64_t bytes, const MemoryRun& run,
-                                  Use&& use) {
-    for (const MemorySlot& slot : memory_slots(bytes)) {
-        const uint64_t from = std::max(run.offset, slot.file_offset);
-        const uint64_t to = std::min(run.offset + run.size, slot.file_offset + slot.size);
-        if (from >= to) continue;
-        const iovec part = view.range_for_io(slot.guest_address + (from - slot.file_offset), to - from);
-        TRY(use(static_cast<uint8_t*>(part.iov_base), MemoryRun{from, to - from}));
-    }
     return {};
 }
 

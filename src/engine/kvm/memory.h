@@ -34,7 +34,8 @@ Result<std::vector<MemoryLayer>> duplicate(const std::vector<MemoryLayer>& layer
 
 class MachineMemory {
   public:
-    static Result<MachineMemory> make(uint64_t bytes);
+    // `huge_pages`: kUnsupported where the host gives none to shared memory.
+    static Result<MachineMemory> make(uint64_t bytes, bool huge_pages = false);
     // On top of a frozen memory of `bytes`. What is not written to is read from the layers when it is needed.
     static Result<MachineMemory> make(uint64_t bytes, std::vector<MemoryLayer> layers);
 

@@ -16,6 +16,7 @@
 #include "base/process.h"
 #include "engine/device_thread.h"
 #include "engine/engine.h"
+#include "engine/processor_time.h"
 #include "engine/uml/launch.h"
 #include "jail/cgroup.h"
 #include "virtio/vhost_user/backend.h"
@@ -103,6 +104,11 @@ class UmlMachine final : public Machine {
     std::string isolation() const override { return "software"; }
     const jail::JailReport& jail() const override { return launched_->report; }
     pid_t pid() const override { return launched_->process.pid(); }
+    std::chrono::nanoseconds processor_time() const override {
+        clockid_t clock;
+        if (::clock_getcpuclockid(pid(), &clock) != 0) return {};
+        return engine::processor_time(clock);
+    }
     void kill() override {
         if (process_) (void)process_->signal(SIGKILL);
     }
