@@ -51,8 +51,8 @@ class Authority:
 
 def over_tls(context, handle):
     def wrapped(connection):
-        with contextlib.suppress(ssl.SSLError):
-            handle(context.wrap_socket(connection, server_side=True))
+        with contextlib.suppress(ssl.SSLError), context.wrap_socket(connection, server_side=True) as stream:
+            handle(stream)
     return wrapped
 
 

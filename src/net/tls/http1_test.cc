@@ -46,7 +46,7 @@ TEST_F(Http1Test, TakesValuesOutOfHeadersAndChunks) {
                     "9\r\nyou: s3cr\r\n8;x=y\r\net-value\r\n0\r\nTrailer: s3cret-value\r\n\r\n",
                     1000),
         "HTTP/1.1 200 <BOXLITE_SECRET:TOKEN>\r\nX-Echo: <BOXLITE_SECRET:TOKEN>\r\n"
-        "Transfer-Encoding: chunked\r\n\r\n5\r\nyou: \r\n16\r\n<BOXLITE_SECRET:TOKEN>\r\n0\r\n\r\n");
+        "Transfer-Encoding: chunked\r\n\r\n1b\r\nyou: <BOXLITE_SECRET:TOKEN>\r\n0\r\n\r\n");
     EXPECT_FALSE(http_.over());
 }
 
@@ -66,7 +66,7 @@ TEST_F(Http1Test, OneAfterTheOtherAndPipelined) {
         "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n");
     EXPECT_EQ(out,
               "HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"
-              "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n0\r\n\r\n"
+              "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
               "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n");
     EXPECT_FALSE(http_.over());
     EXPECT_TRUE(setting_.refused.empty());

@@ -149,14 +149,14 @@ void Http2::stream_closed(Side side, int32_t stream, uint32_t error) {
     if (!exchange) return;
     if (side == Side::kBox) {
         exchange->box_open = false;
-        if (exchange->server_stream > 0) reset(Side::kServer, exchange->server_stream, NGHTTP2_CANCEL);
+        cancel(*exchange);
     } else {
         by_server_.erase(stream);
         exchange->server_stream = -1;
         // Not when it has all been said: the rest is still on its way to the box.
         if (exchange->box_open && !exchange->down.ended)
             reset(Side::kBox, exchange->box_stream,
-                  error == NGHTTP2_NO_ERROR ? NGHTTP2_INTERNAL_ERROR : error);
+                  error == NGHTTP2_NO_ERROR ? uint32_t{NGHTTP2_INTERNAL_ERROR} : error);
     }
     if (exchange->box_open || exchange->server_stream > 0) return;
     release(*exchange);
@@ -167,6 +167,12 @@ void Http2::stream_closed(Side side, int32_t stream, uint32_t error) {
 void Http2::server_leaves() {
     (void)nghttp2_submit_goaway(box_, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(box_),
                                 NGHTTP2_NO_ERROR, nullptr, 0);
+}
+
+// Once: a request that has not gone out is taken back by that, and resetting it after all would be an error.
+void Http2::cancel(Exchange& exchange) {
+    if (exchange.server_stream < 0 || std::exchange(exchange.cancelled, true)) return;
+    reset(Side::kServer, exchange.server_stream, NGHTTP2_CANCEL);
 }
 
 void Http2::reset(Side side, int32_t stream, uint32_t error) {

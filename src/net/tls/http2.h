@@ -58,6 +58,8 @@ class Http2 final : public Conversation {
     void trailers(Side from, Exchange& exchange);
     void refuse(Exchange& exchange, const std::string& why);
     void reset(Side side, int32_t stream, uint32_t error);
+    // At the server.
+    void cancel(Exchange& exchange);
     // What was received and goes nowhere counts no more against the connection.
     void release(Exchange& exchange);
     ssize_t give(Side to, Exchange& exchange, uint8_t* out, size_t size, uint32_t* flags);

@@ -207,7 +207,7 @@ ssize_t Http2::give(Side to, Exchange& exchange, uint8_t* out, size_t size, uint
                           : nghttp2_session_consume_connection(session(from), taken));
     }
     if (!flow.waiting.empty()) return static_cast<ssize_t>(n);
-    if (!flow.ended) return n > 0 ? static_cast<ssize_t>(n) : NGHTTP2_ERR_DEFERRED;
+    if (!flow.ended) return n > 0 ? static_cast<ssize_t>(n) : ssize_t{NGHTTP2_ERR_DEFERRED};
     *flags |= NGHTTP2_DATA_FLAG_EOF;
     if (!flow.trailers.empty()) {
         *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
@@ -229,7 +229,7 @@ void Http2::refuse(Exchange& exchange, const std::string& why) {
     exchange.headers.clear();
     exchange.up.waiting.clear();
     release(exchange);
-    if (exchange.server_stream > 0) reset(Side::kServer, exchange.server_stream, NGHTTP2_CANCEL);
+    cancel(exchange);
     if (exchange.down.begun) return reset(Side::kBox, exchange.box_stream, NGHTTP2_INTERNAL_ERROR);
     const std::string text = fmt::format("boxlite: {}\n", why);
     append(exchange.down.waiting, text);

@@ -21,6 +21,7 @@ struct Http2::Exchange {
     size_t head_bytes = 0;
     bool head_only = false;  // the answer has no content
     bool refused = false;
+    bool cancelled = false;  // at the server
     Seam seam;
     Flow up, down;
     std::unique_ptr<AnswerContent> content;
