@@ -37,6 +37,7 @@ bool glob(std::string_view pattern, std::string_view text) {
 Result<std::vector<std::string>> parse_methods(std::string_view text) {
     std::vector<std::string> methods;
     if (text == "*") return methods;
+    if (text.ends_with(',')) return bad("a comma has no HTTP method behind it");
     while (!text.empty()) {
         const size_t end = std::min(text.find(','), text.size());
         const std::string_view method = text.substr(0, end);

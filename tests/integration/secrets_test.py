@@ -2,6 +2,7 @@
 what the servers get, what the programs in the box see, and what is left of a value anywhere on the host."""
 import glob
 import os
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -43,6 +44,8 @@ class SecretsTest(boxtest.BoxTest):
         cls.kept = tls_world.Home(cls.world, cls.authority.bundle, cls.user, {"OUTSIDE": OTHER_VALUE})
         cls.addClassCleanup(cls.kept.close)
         layout = boxtest.debian_image(["ca-certificates", "curl", "openssl", "python3"]).rpartition(":")[0]
+        if cls.user:  # who may not look into the cache of whoever runs the tests
+            layout = shutil.copytree(layout, os.path.join(folder.name, "layout"))
         result = cls.kept.run("import", layout, IMAGE, timeout=300)
         assert result.code == 0, result
 
@@ -143,7 +146,7 @@ class Values(SecretsTest):
         with open(path, "w") as out:
             out.write("from-a-file\n")
         self.check("run", "-d", "--name", "box", "--secret", "A@api.example.com,env=OUTSIDE", "--secret", f"B@api.example.com,file={path}",
-                   "--secret", "C@api.example.com,stdin", "base", "sleep", "600", stdin=b"from-stdin\n")
+                   "--secret", "C@api.example.com,stdin", IMAGE, "sleep", "600", stdin=b"from-stdin\n")
         self.sh(self.fetch(API, "X: $BOXLITE_SECRET_A $BOXLITE_SECRET_B $BOXLITE_SECRET_C"))
         self.assertIn(f"X: {OTHER_VALUE} from-a-file from-stdin", self.seen[0])
 
@@ -171,7 +174,7 @@ class Values(SecretsTest):
 
     def test_what_is_no_secret(self):
         for text, word in (("TOKEN=x", "hosts"), ("@h=x", "a name is needed"), ("T@1.2.3.4=xxxx", "no host"), ("T@a.b=x", "4 to"),
-                           ("T-X@a.b=xxxx", "no name of a secret"), ("T@a.b,placeholder=short=xxxx", "placeholder")):
+                           ("T-X@a.b=xxxx", "no name of a secret"), ("T@a.b,placeholder=short", "placeholder")):
             result = self.home.run("create", "--secret", text, "base")
             self.assertNotEqual(result.code, 0, text)
             self.assertIn(word, result.err.decode(), text)
@@ -183,7 +186,7 @@ class Values(SecretsTest):
         self.start("--secret", TOKEN, "--secret", "A@api.example.com,env=OUTSIDE", "--memory", "128")
         self.sh(self.fetch(f"{API}/gzip", f"X: {PLACEHOLDER}") + f"; {self.fetch(f'{API}/echo', f'X: {PLACEHOLDER} <BOXLITE_SECRET:A>')} > /seen; sync")
         self.check("update", "--secret", "TOKEN=the-next-one", "box")
-        self.sh(self.fetch(API, f"X: {PLACEHOLDER}") + f"; echo {PLACEHOLDER} > /placeholder; sync")
+        self.sh(self.fetch(API, f"X: {PLACEHOLDER}") + f"; echo '{PLACEHOLDER}' > /placeholder; sync")
         self.assertIn(f"X: {VALUE} {OTHER_VALUE}", self.seen[1])
         self.check("snapshot", "create", "box", "point")
         shim = self.home.inspect("box")["State"]["Pid"]
@@ -314,7 +317,7 @@ class Living(SecretsTest):
         self.addCleanup(setattr, self.home, "added", None)
         self.start("--trust-host-ca", image="base")
         with open(os.path.join(added.name, "company.crt")) as file:
-            self.assertEqual(self.sh("cat $SSL_CERT_FILE"), file.read())
+            self.assertIn(file.read(), self.sh("cat $SSL_CERT_FILE"))
         self.assertIsNone(self.tlsd())
 
 
@@ -350,7 +353,7 @@ class Programs(SecretsTest):
         request = f"GET /echo HTTP/1.1\\r\\nHost: api.example.com\\r\\nX-Key: {PLACEHOLDER}\\r\\nConnection: close\\r\\n\\r\\n"
         for clean in ("", "env -u SSL_CERT_FILE -u CURL_CA_BUNDLE "):
             for program in (f"curl -sS -H 'X-Key: {PLACEHOLDER}' {API}/echo", f'python3 -c "{python}"',
-                            f"sh -c \"(printf '{request}'; sleep 1) | openssl s_client -verify_return_error -quiet "
+                            f"sh -c \"printf '{request}' | openssl s_client -verify_return_error -quiet "
                             "-connect api.example.com:443 -servername api.example.com\""):
                 del self.seen[:]
                 out = self.sh(clean + program)
@@ -362,7 +365,7 @@ class Programs(SecretsTest):
         self.start("--secret", TOKEN, "--secret", "OTHER@other.example.org=xxxxxxxx")
         url = "https://one.h2.example.com:444"
         out = self.sh(f"curl -sS --http2 -w '%{{http_version}}' -H 'X-Key: {PLACEHOLDER}' -H 'Cookie: a=b' {url}/chunks {url}/gzip")
-        self.assertEqual(out.count(f"x-key: {PLACEHOLDER}"), 2, out)
+        self.assertEqual(out.count(f"X-Key: {PLACEHOLDER}"), 2, out)
         self.assertTrue(out.endswith("2"), out)
         self.assertEqual([VALUE in head for head in self.seen], [True, True])
         self.assertNotIn(VALUE, out)

@@ -100,6 +100,8 @@ def reflector(seen):
                 connection.sendall(b"0\r\n\r\n")
             else:
                 connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(head) + head)
+            if b"\r\nconnection: close" in head.lower():
+                return
     return handle
 
 

@@ -28,10 +28,10 @@ struct Http2::Callbacks {
         Http2& http = self(user);
         const Side from = side(http, session);
         if (frame->hd.type == NGHTTP2_GOAWAY && from == Side::kServer) http.server_leaves();
-        if (frame->hd.type == NGHTTP2_HEADERS) http.head_ends(from, frame->hd.stream_id);
+        const bool last = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+        if (frame->hd.type == NGHTTP2_HEADERS) http.head_ends(from, frame->hd.stream_id, last);
         const bool message = frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA;
-        if (message && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
-            http.message_ends(from, frame->hd.stream_id);
+        if (message && last) http.message_ends(from, frame->hd.stream_id);
         return 0;
     }
     static int data(nghttp2_session* session, uint8_t, int32_t stream, const uint8_t* bytes, size_t size,

@@ -45,16 +45,17 @@ class Http2 final : public Conversation {
     // What a session tells.
     void head_begins(Side side, int32_t stream);
     bool header(Side side, int32_t stream, std::string_view name, std::string_view value);
-    void head_ends(Side side, int32_t stream);
+    // `last`: no content follows.
+    void head_ends(Side side, int32_t stream, bool last);
     void data(Side side, int32_t stream, base::ByteView bytes);
     void message_ends(Side side, int32_t stream);
     void stream_closed(Side side, int32_t stream, uint32_t error);
     void server_leaves();
     static nghttp2_data_provider provider(Exchange& exchange);
 
-    void request(Exchange& exchange);
+    void request(Exchange& exchange, bool last);
     std::string rewrite(Headers& headers);
-    void answer(Exchange& exchange);
+    void answer(Exchange& exchange, bool last);
     void trailers(Side from, Exchange& exchange);
     void refuse(Exchange& exchange, const std::string& why);
     void reset(Side side, int32_t stream, uint32_t error);

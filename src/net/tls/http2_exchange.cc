@@ -62,15 +62,15 @@ bool Http2::header(Side side, int32_t stream, std::string_view name, std::string
     return true;
 }
 
-void Http2::head_ends(Side side, int32_t stream) {
+void Http2::head_ends(Side side, int32_t stream, bool last) {
     Exchange* exchange = find(side, stream);
     if (!exchange || exchange->refused) return;
     const Side other = side == Side::kBox ? Side::kServer : Side::kBox;
     if (exchange->to(other).begun) return trailers(side, *exchange);
-    side == Side::kBox ? request(*exchange) : answer(*exchange);
+    side == Side::kBox ? request(*exchange, last) : answer(*exchange, last);
 }
 
-void Http2::request(Exchange& exchange) {
+void Http2::request(Exchange& exchange, bool last) {
     Headers& headers = exchange.headers;
     const auto host = host_of_authority(value_of(headers, ":authority"));
     const std::string_view method = value_of(headers, ":method");
@@ -83,7 +83,7 @@ void Http2::request(Exchange& exchange) {
     if (!why.empty()) return refuse(exchange, why);
     const auto all = views(headers);
     const auto body = provider(exchange);
-    exchange.server_stream = nghttp2_submit_request(server_, nullptr, all.data(), all.size(), &body, nullptr);
+    exchange.server_stream = nghttp2_submit_request(server_, nullptr, all.data(), all.size(), last ? nullptr : &body, nullptr);
     for (auto& [name, value] : headers) wipe(value);
     headers.clear();
     exchange.up.begun = true;
@@ -105,7 +105,7 @@ std::string Http2::rewrite(Headers& headers) {
     return {};
 }
 
-void Http2::answer(Exchange& exchange) {
+void Http2::answer(Exchange& exchange, bool last) {
     Headers headers = std::move(exchange.headers);
     exchange.headers.clear();
     const std::string status(value_of(headers, ":status"));
@@ -128,7 +128,7 @@ void Http2::answer(Exchange& exchange) {
     }
     const auto body = provider(exchange);
     exchange.down.begun = true;
-    (void)nghttp2_submit_response(box_, exchange.box_stream, all.data(), all.size(), &body);
+    (void)nghttp2_submit_response(box_, exchange.box_stream, all.data(), all.size(), last ? nullptr : &body);
 }
 
 void Http2::trailers(Side from, Exchange& exchange) {
