@@ -7,9 +7,10 @@ namespace boxlite::net {
 Result<std::unique_ptr<Interceptor>> Interceptor::make(base::EventLoop& loop, base::Fd channel) {
     std::unique_ptr<Interceptor> self(new Interceptor());
     Interceptor* raw = self.get();
-    self->socket_ = TRY(PacketSocket::make(loop, std::move(channel),
-                                           {.received = [raw](base::ByteView message, auto) { raw->receive(message); },
-                                            .closed = [raw] { raw->open_.clear(); }}));
+    self->socket_ =
+        TRY(PacketSocket::make(loop, std::move(channel),
+                               {.received = [raw](base::ByteView message, auto) { raw->receive(message); },
+                                .closed = [raw] { raw->open_.clear(); }}));
     return self;
 }
 

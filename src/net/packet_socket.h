@@ -1,6 +1,5 @@
-// Messages with descriptors between two processes, over a SOCK_SEQPACKET socket on an event loop. What the other side
-// does not take yet waits here.
-// Thread safety: the loop's thread.
+// Messages with descriptors between two processes, over a SOCK_SEQPACKET socket on an event loop. What the
+// other side does not take yet waits here. Thread safety: the loop's thread.
 #pragma once
 
 #include <deque>
@@ -23,7 +22,8 @@ class PacketSocket {
         // The other side is gone. Once.
         std::function<void()> closed;
     };
-    static Result<std::unique_ptr<PacketSocket>> make(base::EventLoop& loop, base::Fd socket, Handlers handlers);
+    static Result<std::unique_ptr<PacketSocket>> make(base::EventLoop& loop, base::Fd socket,
+                                                      Handlers handlers);
     ~PacketSocket();
     PacketSocket(const PacketSocket&) = delete;
     PacketSocket& operator=(const PacketSocket&) = delete;

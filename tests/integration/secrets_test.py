@@ -46,6 +46,7 @@ class SecretsTest(boxtest.BoxTest):
         layout = boxtest.debian_image(["ca-certificates", "curl", "openssl", "python3"]).rpartition(":")[0]
         if cls.user:  # who may not look into the cache of whoever runs the tests
             layout = shutil.copytree(layout, os.path.join(folder.name, "layout"))
+            subprocess.run(["chmod", "-R", "a+rX", layout], check=True)
         result = cls.kept.run("import", layout, IMAGE, timeout=300)
         assert result.code == 0, result
 

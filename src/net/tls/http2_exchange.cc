@@ -83,7 +83,8 @@ void Http2::request(Exchange& exchange, bool last) {
     if (!why.empty()) return refuse(exchange, why);
     const auto all = views(headers);
     const auto body = provider(exchange);
-    exchange.server_stream = nghttp2_submit_request(server_, nullptr, all.data(), all.size(), last ? nullptr : &body, nullptr);
+    exchange.server_stream =
+        nghttp2_submit_request(server_, nullptr, all.data(), all.size(), last ? nullptr : &body, nullptr);
     for (auto& [name, value] : headers) wipe(value);
     headers.clear();
     exchange.up.begun = true;

@@ -34,7 +34,8 @@ Result<std::unique_ptr<Service>> Service::make(base::EventLoop& loop, base::Fd c
         [&loop](const Error&) { loop.stop(); }));
     self->netd_ = TRY(PacketSocket::make(
         loop, std::move(netd),
-        {.received = [raw](base::ByteView message, std::vector<base::Fd> ends) { raw->receive(message, std::move(ends)); },
+        {.received = [raw](base::ByteView message,
+                           std::vector<base::Fd> ends) { raw->receive(message, std::move(ends)); },
          .closed = [raw] { raw->sessions_.clear(); }}));
     return self;
 }
