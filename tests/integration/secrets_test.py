@@ -190,6 +190,8 @@ class Values(SecretsTest):
         self.sh(self.fetch(API, f"X: {PLACEHOLDER}") + f"; echo '{PLACEHOLDER}' > /placeholder; sync")
         self.assertIn(f"X: {VALUE} {OTHER_VALUE}", self.seen[1])
         self.check("snapshot", "create", "box", "point")
+        self.check("snapshot", "restore", "box", "point", "--name", "other")
+        self.assertIn(b"secret TOKEN has no value", self.home.run("start", "other").err)
         shim = self.home.inspect("box")["State"]["Pid"]
         looked_at = self.processes_without_a_trace(shim)
         self.assertTrue({"boxlite-shim", "boxlite-netd"} < looked_at, looked_at)
