@@ -179,6 +179,7 @@ Result<void> find_values(const BoxImpl& box, const BoxConfig& config, const Star
 
 Result<void> send_values(const BoxFolder& folder, const SecretValues& values) {
     rpc::Client client(TRY(base::connect_unix(folder.secrets_socket())));
+    client.forget_what_is_sent();
     v1::SecretValues message;
     for (const auto& [name, value] : values.all()) {
         v1::SecretValue& added = *message.add_values();

@@ -12,7 +12,7 @@ namespace boxlite::net::tls {
 namespace {
 
 // Clocks of boxes are the host's; those of what was paused may be late.
-constexpr long kBackdated = -24 * 3600;
+constexpr long kBackdated = -24L * 3600;
 constexpr long kAuthorityLife = 10L * 365 * 24 * 3600, kServerLife = 7L * 24 * 3600, kServerUse = 24L * 3600;
 constexpr long kVersion3 = 2;
 constexpr size_t kMaxCommonName = 64;  // RFC 5280, appendix A
