@@ -108,6 +108,7 @@ Result<std::vector<SecretRecord>> secret_records(const std::vector<Secret>& secr
 
 std::vector<Secret> describe_secrets(const std::vector<SecretRecord>& records) {
     std::vector<Secret> secrets;
+    secrets.reserve(records.size());
     for (const SecretRecord& record : records)
         secrets.push_back(
             {record.name, record.hosts, record.placeholder, record.in_query, {}, record.env, record.file});
