@@ -267,7 +267,8 @@ void Http1::end(std::string_view status, const std::string& why) {
     guard_.refused(why);
     over_ = true;
     if (answer_state_ != State::kHead || status.empty()) return;
-    const std::string text = fmt::format("boxlite: {}\n", why);
+    std::string text = fmt::format("boxlite: {}\n", why);
+    replace_all(guard_.secrets.scrubs(), text);
     append(to_box, fmt::format("HTTP/1.1 {}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n"
                                "Connection: close\r\n\r\n{}",
                                status, text.size(), text));

@@ -232,7 +232,8 @@ void Http2::refuse(Exchange& exchange, const std::string& why) {
     release(exchange);
     cancel(exchange);
     if (exchange.down.begun) return reset(Side::kBox, exchange.box_stream, NGHTTP2_INTERNAL_ERROR);
-    const std::string text = fmt::format("boxlite: {}\n", why);
+    std::string text = fmt::format("boxlite: {}\n", why);
+    replace_all(guard_.secrets.scrubs(), text);
     append(exchange.down.waiting, text);
     exchange.down.begun = exchange.down.ended = true;
     const Headers headers = {{":status", "403"}, {"content-type", "text/plain"}};
