@@ -140,7 +140,8 @@ class Box {
     // What is true now: the supervisor is asked.
     Result<BoxInfo> info() const;
 
-    // Returns when programs can be run; at once for a running box.
+    // Returns when programs can be run; at once for a running box. kInvalidArgument when a secret has no
+    // value.
     Result<void> start(const StartOptions& options = {});
 
     // Stop signal to the main process, SIGKILL after the grace, file systems synced. Success when already
@@ -209,6 +210,10 @@ class Box {
     // what it has beyond that, as far as its programs leave it free, and can have it back. A running box
     // grows to no more than it was started with. kUnsupported for a running box of the uml engine.
     Result<void> set_memory(uint32_t mib);
+
+    // Other values for secrets of a running box, for requests from now on. kNotFound for a name that is none
+    // of the box's secrets; kStopped. On an error all stay as they were.
+    Result<void> set_secrets(const std::vector<SecretValue>& values);
 
     // What the box's network did in its last run, oldest first, until `sink` returns false; with `follow`,
     // until the box stops. About the last 8 MiB are kept.

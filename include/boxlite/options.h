@@ -70,12 +70,42 @@ struct PortMapping {
     bool udp = false;
 };
 
+// A value that programs in the box use and never see. They have a placeholder for it, in the environment
+// variable BOXLITE_SECRET_NAME; in the headers of requests over TLS to its hosts the value takes the
+// placeholder's place, on the way out and outside of the box. Anywhere else a request with the placeholder is
+// refused, and the network's log says so. Where an answer has the value in it, it becomes the placeholder
+// again. A secret opens no connection by itself.
+//
+// Values are in the memory of one process of the running box and are never written down: a box that is
+// started again needs them again, from where they were (`env`, `file`), or in StartOptions. Forks, and what
+// goes on from a snapshot with memory, have the placeholders, and until they get values (Box::set_secrets)
+// such requests are refused.
+struct Secret {
+    std::string name;                // letters, digits and '_'
+    std::vector<std::string> hosts;  // that get it: "api.example.com", "*.example.com"; one or more
+    std::string placeholder;         // 8 to 256 printable characters; empty: "<BOXLITE_SECRET:NAME>"
+    bool in_query = false;           // also in the query of a URL
+    // One of these, for the value: itself (4 bytes to 16 KiB, without line ends), a variable of the process
+    // that starts the box, or a file (absolute path), of which a last line end does not count. None:
+    // StartOptions has it.
+    std::string value;
+    std::string env;
+    std::string file;
+};
+
+struct SecretValue {
+    std::string name;
+    std::string value;
+};
+
 struct NetworkRules {
     // What the box may connect to: "example.com", "*.example.com", an address, a block ("10.0.0.0/8") or "*"
-    // for the public internet, each with ":PORT" or ":FROM-TO" and with "/udp" (else TCP) behind. The host's
-    // own services are "host.boxlite.internal". Not set: the public internet. Empty: nothing. Loopback,
-    // private, link-local, metadata and multicast addresses are open to rules that name the address or a
-    // block of just such ones, never to names or to larger blocks.
+    // for the public internet, each with ":PORT" or ":FROM-TO" and with "/udp" (else TCP) behind. Or which
+    // HTTP requests it may make: "GET,HEAD https://api.example.com/v1/*" ("*" for every method); connections
+    // are then looked into, those over TLS with a certificate authority of the box's own that its programs
+    // trust. The host's own services are "host.boxlite.internal". Not set: the public internet. Empty:
+    // nothing. Loopback, private, link-local, metadata and multicast addresses are open to rules that name
+    // the address or a block of just such ones, never to names or to larger blocks.
     std::optional<std::vector<std::string>> allow;
     std::vector<std::string> deny;  // goes before `allow`; without port or "/udp" it is about everything
 };
@@ -85,6 +115,9 @@ struct NetworkOptions : NetworkRules {
     std::vector<PortMapping> ports;
     uint32_t send_kbps = 0;  // of the box, in 1000 bits a second; 0: no limit
     uint32_t receive_kbps = 0;
+    std::vector<Secret> secrets;
+    // The box trusts the certificate authorities that were added to the host, for instance a company's.
+    bool trust_host_ca = false;
 };
 
 struct BoxOptions {
@@ -150,6 +183,8 @@ struct StartOptions {
     std::optional<bool> detach;
     // Size of the main process's terminal, if it has one.
     std::optional<TerminalSize> terminal;
+    // For secrets whose values come from nowhere else, or are to be others; also of a box that runs already.
+    std::vector<SecretValue> secrets;
 };
 
 struct SnapshotOptions {

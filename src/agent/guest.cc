@@ -3,6 +3,7 @@
 #include "agent/disk.h"
 #include "agent/machine.h"
 #include "agent/network.h"
+#include "agent/trust.h"
 
 namespace boxlite::agent {
 
@@ -63,6 +64,7 @@ Result<v1::SetupResponse> Guest::setup(const v1::SetupRequest& request) {
     TRY(mount_disk(device, kDisk, request.disk_bytes()));
     const base::Fd cgroups = TRY(open_cgroups());
     container_ = TRY(Container::create(kDisk, request.container(), cgroups));
+    TRY_CONTEXT(set_trust(container_->root(), request.container().trust()), "add certificate authorities");
     files_.use(container_->root());
     TRY(executions_.use(*container_, request.idle_init()));
     return describe_guest();
@@ -75,6 +77,7 @@ Result<v1::SetupResponse> Guest::resume(const v1::ResumeRequest& request) {
     TRY(reseed());
     TRY(set_clock(request.realtime_ns()));
     TRY(container_->rename(request.hostname(), request.machine_id()));
+    TRY_CONTEXT(set_trust(container_->root(), request.trust()), "add certificate authorities");
     return describe_guest();
 }
 

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "cli/command.h"
+#include "cli/secret_flags.h"
 #include "cli/terminal.h"
 
 namespace boxlite::cli {
@@ -20,10 +21,11 @@ Result<StopOptions> stop_options(const Arguments& arguments) {
 
 Result<int> start(Context& context, const Arguments& arguments) {
     const Runtime runtime = TRY(context.runtime());
+    StartOptions options;
+    options.detach = true;
+    options.secrets = TRY(secret_values(arguments));
     return for_each_name(arguments.operands, [&](const std::string& name) -> Result<std::string> {
         Box box = TRY(runtime.get(name));
-        StartOptions options;
-        options.detach = true;
         TRY(box.start(options));
         return name;
     });
@@ -42,11 +44,12 @@ Result<int> stop(Context& context, const Arguments& arguments) {
 Result<int> restart(Context& context, const Arguments& arguments) {
     const Runtime runtime = TRY(context.runtime());
     const StopOptions options = TRY(stop_options(arguments));
+    StartOptions again;
+    again.detach = true;
+    again.secrets = TRY(secret_values(arguments));
     return for_each_name(arguments.operands, [&](const std::string& name) -> Result<std::string> {
         Box box = TRY(runtime.get(name));
         TRY(box.stop(options));
-        StartOptions again;
-        again.detach = true;
         TRY(box.start(again));
         return name;
     });
@@ -127,6 +130,7 @@ std::vector<Command> lifecycle_commands() {
         {.name = "start",
          .operands = "BOX...",
          .summary = "Start boxes",
+         .flags = {secret_value_flag()},
          .least = 1,
          .run = start,
          .operand_kind = "box"},
@@ -140,7 +144,7 @@ std::vector<Command> lifecycle_commands() {
         {.name = "restart",
          .operands = "BOX...",
          .summary = "Stop and start boxes",
-         .flags = {grace},
+         .flags = {grace, secret_value_flag()},
          .least = 1,
          .run = restart,
          .operand_kind = "box"},

@@ -1,5 +1,7 @@
 #include <unistd.h>
 
+#include <cstring>
+
 #include "cli/command.h"
 #include "cli/process_flags.h"
 #include "cli/progress.h"
@@ -47,6 +49,14 @@ Result<int> attached(Runtime& runtime, Box& box, const BoxOptions& options) {
     return result.broken_pipe ? kExitBrokenPipe : result.status.shell_code();
 }
 
+// The values are where they are needed, or will be when the box is started.
+void forget_secrets(BoxOptions& options) {
+    for (Secret& secret : options.network.secrets) {
+        ::explicit_bzero(secret.value.data(), secret.value.size());
+        secret.value.clear();
+    }
+}
+
 Result<int> run(Context& context, const Arguments& arguments) {
     BoxOptions options = TRY(box_options(arguments));
     options.job = true;
@@ -54,6 +64,7 @@ Result<int> run(Context& context, const Arguments& arguments) {
     if (!options.detach) TRY(check_terminal(arguments));
     Runtime runtime = TRY(context.runtime());
     Box box = TRY(create_box(runtime, options, arguments.enabled("quiet")));
+    forget_secrets(options);
     if (!options.detach) return attached(runtime, box, options);
     const auto started = box.start();
     if (!started.ok()) {
@@ -70,6 +81,11 @@ Result<int> create(Context& context, const Arguments& arguments) {
     options.detach = true;
     Runtime runtime = TRY(context.runtime());
     const Box box = TRY(create_box(runtime, options, arguments.enabled("quiet")));
+    for (const Secret& secret : options.network.secrets)
+        if (!secret.value.empty())
+            print_note(
+                fmt::format("The value of secret {} is not kept: `boxlite start` needs it.", secret.name));
+    forget_secrets(options);
     return write_out(box.id() + "\n") ? 0 : kExitBrokenPipe;
 }
 

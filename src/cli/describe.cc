@@ -21,10 +21,20 @@ Value describe_network(const BoxInfo& info) {
                          {"HostPort", port.host_port},
                          {"BoxPort", port.box_port},
                          {"Protocol", port.udp ? "udp" : "tcp"}});
+    Value secrets = Value::array();
+    for (const Secret& secret : info.network.secrets)
+        secrets.push_back({{"Name", secret.name},
+                           {"Hosts", secret.hosts},
+                           {"Placeholder", secret.placeholder},
+                           {"Query", secret.in_query},
+                           {"Env", secret.env},
+                           {"File", secret.file}});
     return {{"Mode", info.network.enabled ? "default" : "none"},
             {"AllowNet", info.network.allow ? Value(*info.network.allow) : Value(nullptr)},
             {"DenyNet", info.network.deny},
             {"Ports", std::move(ports)},
+            {"Secrets", std::move(secrets)},
+            {"TrustHostCa", info.network.trust_host_ca},
             {"SendKbps", info.network.send_kbps},
             {"ReceiveKbps", info.network.receive_kbps},
             {"SentBytes", info.traffic.sent_bytes},

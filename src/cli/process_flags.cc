@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "base/file.h"
+#include "cli/secret_flags.h"
 #include "cli/terminal.h"
 #include "runtime/ports.h"
 
@@ -66,6 +67,8 @@ Result<NetworkOptions> network_options(const Arguments& arguments) {
                              {{"default", true}, {"none", false}, {"enabled", true}, {"disabled", false}}}));
     if (arguments.has("allow-net")) network.allow = arguments.values("allow-net");
     network.deny = arguments.values("deny-net");
+    network.secrets = TRY(new_secrets(arguments));
+    network.trust_host_ca = arguments.enabled("trust-host-ca");
     network.send_kbps = static_cast<uint32_t>(TRY(arguments.number("net-tx-kbps", 0, 1, UINT32_MAX)));
     network.receive_kbps = static_cast<uint32_t>(TRY(arguments.number("net-rx-kbps", 0, 1, UINT32_MAX)));
     for (const std::string& text : arguments.values("publish")) {
@@ -129,10 +132,13 @@ std::vector<Flag> box_flags() {
         {0, "pull", "WHEN", "missing, always or never (missing)"},
         {0, "network", "MODE", "default, or none: no network interface (default)"},
         {0, "allow-net", "RULE",
-         "connect only there: HOST, *.DOMAIN, ADDRESS or BLOCK, with :PORT[-PORT] and /udp behind; empty: "
-         "nowhere",
+         "connect only there: HOST, *.DOMAIN, ADDRESS or BLOCK, with :PORT[-PORT] and /udp behind; or only "
+         "such "
+         "requests: \"METHOD[,METHOD...] URL\", with * for any; empty: nowhere",
          true},
         {0, "deny-net", "RULE", "never connect there; goes before --allow-net", true},
+        new_secret_flag(),
+        {0, "trust-host-ca", "", "the box trusts the certificate authorities that were added to this host"},
         {0, "net-tx-kbps", "N", "the box sends no more than that, in 1000 bits a second"},
         {0, "net-rx-kbps", "N", "the box receives no more than that, in 1000 bits a second"},
         {'p', "publish", "[ADDRESS:][PORT]:PORT[/udp]",

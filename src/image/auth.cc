@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/base64.h"
 #include "image/backoff.h"
 #include "json/json.h"
 
@@ -61,7 +62,7 @@ std::string lower(std::string text) {
 }
 
 std::string basic(const std::string& username, const std::string& password) {
-    return "Basic " + base64_encode(username + ":" + password);
+    return "Basic " + base::base64_encode(username + ":" + password);
 }
 
 std::string parameter(const Challenge& challenge, const std::string& name) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "base/base64.h"
 #include "base/file.h"
 #include "image/credentials.h"
 
@@ -42,12 +43,12 @@ TEST(Base64, MatchesTheStandard) {
                                                            {"fooba", "Zm9vYmE="},
                                                            {"foobar", "Zm9vYmFy"}};
     for (const auto& [plain, encoded] : vectors) {
-        EXPECT_EQ(base64_encode(plain), encoded);
-        EXPECT_EQ(base64_decode(encoded), plain);
+        EXPECT_EQ(base::base64_encode(plain), encoded);
+        EXPECT_EQ(base::base64_decode(encoded), plain);
     }
-    EXPECT_EQ(base64_decode("Zg"), "f");
+    EXPECT_EQ(base::base64_decode("Zg"), "f");
     for (const char* wrong : {"Z", "Zg=x", "Z g=", "Zm9v\n"})
-        EXPECT_FALSE(base64_decode(wrong).has_value()) << wrong;
+        EXPECT_FALSE(base::base64_decode(wrong).has_value()) << wrong;
 }
 
 class DockerConfig : public ::testing::Test {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "base/base64.h"
 #include "base/file.h"
 #include "base/process.h"
 #include "json/json.h"
@@ -13,7 +14,6 @@ namespace boxlite::image {
 namespace {
 
 constexpr std::string_view kHubServer = "https://index.docker.io/v1/";
-constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr auto kHelperBudget = std::chrono::seconds(30);
 
 // The host of a key in "auths": older clients wrote URLs.
@@ -71,7 +71,7 @@ Result<std::optional<Credentials>> from_entry(const json::Reader& entry) {
     credentials.registry_token = TRY(entry.string_or("registrytoken", ""));
     const std::string encoded = TRY(entry.string_or("auth", ""));
     if (!encoded.empty()) {
-        const auto decoded = base64_decode(encoded);
+        const auto decoded = base::base64_decode(encoded);
         const size_t colon = decoded ? decoded->find(':') : std::string::npos;
         if (colon == std::string::npos) return entry.error("'auth' is not base64 of user:password");
         credentials.username = decoded->substr(0, colon);
@@ -113,37 +113,6 @@ Result<std::optional<Credentials>> find_docker_credentials(const std::string& fo
     const auto entry = TRY(member_for(TRY(root.find("auths")), registry));
     if (!entry) return std::optional<Credentials>();
     return from_entry(*entry);
-}
-
-std::string base64_encode(std::string_view bytes) {
-    std::string text;
-    for (size_t i = 0; i < bytes.size(); i += 3) {
-        const size_t n = std::min<size_t>(3, bytes.size() - i);
-        uint32_t group = 0;
-        for (size_t k = 0; k < 3; ++k)
-            group = group << 8 | (k < n ? static_cast<unsigned char>(bytes[i + k]) : 0);
-        for (size_t k = 0; k < 4; ++k) text += k <= n ? kAlphabet[group >> (18 - 6 * k) & 63] : '=';
-    }
-    return text;
-}
-
-std::optional<std::string> base64_decode(std::string_view text) {
-    while (text.ends_with('=')) text.remove_suffix(1);
-    if (text.size() % 4 == 1) return std::nullopt;
-    std::string bytes;
-    uint32_t group = 0;
-    int bits = 0;
-    for (const char c : text) {
-        const size_t value = kAlphabet.find(c);
-        if (value == std::string_view::npos) return std::nullopt;
-        group = group << 6 | static_cast<uint32_t>(value);
-        bits += 6;
-        if (bits >= 8) {
-            bits -= 8;
-            bytes += static_cast<char>(group >> bits & 0xff);
-        }
-    }
-    return bytes;
 }
 
 }  // namespace boxlite::image

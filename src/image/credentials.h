@@ -23,8 +23,4 @@ std::string default_docker_config_folder();
 Result<std::optional<Credentials>> find_docker_credentials(const std::string& folder,
                                                            const std::string& registry);
 
-// RFC 4648 base64; decoding accepts missing padding and gives nullopt for anything else.
-std::string base64_encode(std::string_view bytes);
-std::optional<std::string> base64_decode(std::string_view text);
-
 }  // namespace boxlite::image

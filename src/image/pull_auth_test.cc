@@ -1,4 +1,5 @@
 // Tokens, logins, and where credentials must not go.
+#include "base/base64.h"
 #include "image/credentials.h"
 #include "image/pull_fixture.h"
 
@@ -96,15 +97,15 @@ TEST_F(TokenTest, AnExpiredTokenIsRenewed) {
 }
 
 TEST_F(TokenTest, LogsInWithTheDockerConfig) {
-    wanted_login_ = "Basic " + base64_encode("me:pw");
+    wanted_login_ = "Basic " + base::base64_encode("me:pw");
     EXPECT_EQ(pull_from(server_).error().code, ErrorCode::kImage);
     write_docker_config(
-        fmt::format(R"({{"auths":{{"{}":{{"auth":"{}"}}}}}})", server_.host(), base64_encode("me:pw")));
+        fmt::format(R"({{"auths":{{"{}":{{"auth":"{}"}}}}}})", server_.host(), base::base64_encode("me:pw")));
     const auto pulled = pull_from(server_);
     ASSERT_TRUE(pulled.ok()) << pulled.error().message;
     EXPECT_NE(token_requests_.back().target.find("&account=me"), std::string::npos);
     write_docker_config(
-        fmt::format(R"({{"auths":{{"{}":{{"auth":"{}"}}}}}})", server_.host(), base64_encode("me:no")));
+        fmt::format(R"({{"auths":{{"{}":{{"auth":"{}"}}}}}})", server_.host(), base::base64_encode("me:no")));
     const auto refused = pull_from(server_);
     EXPECT_NE(refused.error().message.find("password is wrong"), std::string::npos);
 }
@@ -130,7 +131,7 @@ TEST_F(TokenTest, AGivenTokenIsUsedAsItIs) {
 
 TEST_F(TokenTest, AnonymousMeansThatNoCredentialsAreSent) {
     write_docker_config(
-        fmt::format(R"({{"auths":{{"{}":{{"auth":"{}"}}}}}})", server_.host(), base64_encode("me:pw")));
+        fmt::format(R"({{"auths":{{"{}":{{"auth":"{}"}}}}}})", server_.host(), base::base64_encode("me:pw")));
     registry(server_.host()).auth = AuthAnonymous{};
     ASSERT_TRUE(pull_from(server_).ok());
     EXPECT_FALSE(token_requests_[0].headers.contains("authorization"));

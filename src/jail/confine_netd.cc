@@ -21,11 +21,9 @@ struct Namespace {
     int flag;
     const char* name;
 };
-constexpr Namespace kNamespaces[] = {{CLONE_NEWUSER, "user namespace"},
-                                     {CLONE_NEWNS, "mnt namespace"},
-                                     {CLONE_NEWIPC, "ipc namespace"},
-                                     {CLONE_NEWUTS, "uts namespace"},
-                                     {CLONE_NEWCGROUP, "cgroup namespace"}};
+constexpr Namespace kNamespaces[] = {{CLONE_NEWUSER, "user namespace"},     {CLONE_NEWNS, "mnt namespace"},
+                                     {CLONE_NEWIPC, "ipc namespace"},       {CLONE_NEWUTS, "uts namespace"},
+                                     {CLONE_NEWCGROUP, "cgroup namespace"}, {CLONE_NEWNET, "net namespace"}};
 
 class Steps {
   public:
@@ -53,9 +51,10 @@ int map_identity(uid_t uid, gid_t gid) {
 
 // Root needs no user namespace for the others; where root may not have them, and for everyone else, one makes
 // them possible.
-unsigned enter_namespaces(Steps& steps) {
+unsigned enter_namespaces(bool keep_network, Steps& steps) {
     unsigned all = 0;
-    for (const Namespace& ns : kNamespaces) all |= static_cast<unsigned>(ns.flag);
+    for (const Namespace& ns : kNamespaces)
+        if (!keep_network || ns.flag != CLONE_NEWNET) all |= static_cast<unsigned>(ns.flag);
     const uid_t uid = ::geteuid();
     const gid_t gid = ::getegid();
     unsigned got = 0;
@@ -66,6 +65,7 @@ unsigned enter_namespaces(Steps& steps) {
         got = all;
     const int error = errno;
     for (const Namespace& ns : kNamespaces) {
+        if (keep_network && ns.flag == CLONE_NEWNET) continue;
         if (ns.flag == CLONE_NEWUSER && uid == 0 && !(got & CLONE_NEWUSER)) continue;
         errno = error;
         steps.note(ns.name, got & static_cast<unsigned>(ns.flag) ? 0 : -1);
@@ -77,16 +77,17 @@ unsigned enter_namespaces(Steps& steps) {
 }  // namespace
 
 Result<JailReport> confine_netd(const NetdConfinement& confinement) {
-    const SeccompProgram policy = TRY(netd_policy());
+    const SeccompProgram policy = TRY(confinement.network ? netd_policy() : tlsd_policy());
     rlimit files{};
     uint64_t max_files = confinement.max_open_files;
     if (::getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max != RLIM_INFINITY)
         max_files = std::min<uint64_t>(max_files, files.rlim_max);
-    auto ruleset = make_landlock_ruleset({}, LandlockScope::kNetwork);
+    auto ruleset =
+        make_landlock_ruleset({}, confinement.network ? LandlockScope::kNetwork : LandlockScope::kNothing);
 
     Steps steps;
     const bool root = ::geteuid() == 0;
-    const unsigned namespaces = enter_namespaces(steps);
+    const unsigned namespaces = enter_namespaces(confinement.network, steps);
     if (namespaces & CLONE_NEWNS) steps.note("empty root", enter_empty_root());
     steps.note("resource limits", set_jail_limits(max_files));
     drop_bounding_set();

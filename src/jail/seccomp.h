@@ -26,6 +26,8 @@ Result<SeccompProgram> device_thread_policy();
 
 // A box's network process: sockets of the internet, and nothing of the host's files or processes.
 Result<SeccompProgram> netd_policy();
+// The process beside it that looks into TLS connections: it accepts those who bring secrets, and makes none.
+Result<SeccompProgram> tlsd_policy();
 
 // Installs a program for every thread of this process.
 Result<void> apply_seccomp(const SeccompProgram& program);

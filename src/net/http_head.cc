@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "net/address.h"
+#include "net/http_text.h"
 #include "net/policy.h"
 
 namespace boxlite::net {
@@ -16,19 +17,6 @@ constexpr std::array<std::string_view, 9> kMethods = {"GET",   "HEAD",    "POST"
                                                       "TRACE", "OPTIONS", "CONNECT", "PATCH"};
 constexpr unsigned kMaxSizeDigits = 15;
 
-bool equal_fold(std::string_view a, std::string_view b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
-        const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
-        return lower(x) == lower(y);
-    });
-}
-
-std::string_view trim(std::string_view text) {
-    while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
-    while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
-    return text;
-}
-
 // The host of "host", "host:port" and "[address]:port".
 std::string_view without_port(std::string_view authority) {
     if (authority.starts_with('[')) {
@@ -37,36 +25,6 @@ std::string_view without_port(std::string_view authority) {
     }
     return authority.substr(0, authority.find(':'));
 }
-
-bool set_host(std::string_view authority, HttpHead& head) {
-    const std::string_view text = without_port(authority);
-    if (const auto name = normalize_host(text))
-        head.host = *name;
-    else if (const auto address = IpAddress::parse(text))
-        head.host = address->to_string();
-    else
-        return false;
-    return true;
-}
-
-// The lines of a head, without their ends.
-class Lines {
-  public:
-    explicit Lines(std::string_view text) : text_(text) {}
-    std::optional<std::string_view> next() {
-        const size_t end = text_.find('\n', at_);
-        if (end == std::string_view::npos) return std::nullopt;
-        std::string_view line = text_.substr(at_, end - at_);
-        at_ = end + 1;
-        if (line.ends_with('\r')) line.remove_suffix(1);
-        return line;
-    }
-    size_t at() const { return at_; }
-
-  private:
-    std::string_view text_;
-    size_t at_ = 0;
-};
 
 struct Fields {
     std::optional<std::string_view> host, length, coding;
@@ -108,6 +66,13 @@ const char* set_framing(const Fields& fields, HttpHead& head) {
                : "its HTTP request has a malformed length";
 }
 
+// A return that ends no line, which some take for the end of one.
+bool has_stray_return(std::string_view text) {
+    for (size_t at = text.find('\r'); at != std::string_view::npos; at = text.find('\r', at + 1))
+        if (at + 1 == text.size() || text[at + 1] != '\n') return true;
+    return false;
+}
+
 // Where it goes: the absolute form goes before Host (RFC 9112, 3.2.2).
 const char* set_target(std::string_view method, std::string_view target, const Fields& fields,
                        HttpHead& head) {
@@ -122,10 +87,20 @@ const char* set_target(std::string_view method, std::string_view target, const F
             named.remove_prefix(user + 1);
     }
     if (named.empty()) return "its HTTP request names no host";
-    return set_host(named, head) ? nullptr : "it asks for a host of which the name is none";
+    const auto host = host_of_authority(named);
+    if (!host) return "it asks for a host of which the name is none";
+    head.host = *host;
+    return nullptr;
 }
 
 }  // namespace
+
+std::optional<std::string> host_of_authority(std::string_view authority) {
+    const std::string_view text = without_port(authority);
+    if (auto name = normalize_host(text)) return name;
+    if (const auto address = IpAddress::parse(text)) return address->to_string();
+    return std::nullopt;
+}
 
 HttpLine find_request_line(base::ByteView bytes) {
     const std::string_view text = base::as_text(bytes);
@@ -158,29 +133,34 @@ std::optional<HttpHead> read_http_request(base::ByteView bytes) {
         if (!problem) problem = read_field(*line, fields);
     }
     head.size = lines.at();
+    head.text = text.substr(0, head.size);
     const size_t blank = request->find(' ');
     const size_t last = request->rfind(' ');
-    if (text.substr(0, head.size).find('\0') != std::string_view::npos)
+    if (head.text.find('\0') != std::string_view::npos)
         problem = "its HTTP request has a zero byte in it";
-    else if (blank == std::string_view::npos || last == blank ||
+    else if (has_stray_return(head.text) || blank == std::string_view::npos || last == blank ||
              !request->substr(last + 1).starts_with("HTTP/1."))
         problem = "its HTTP request is malformed";
     if (!problem) {
-        const std::string_view method = request->substr(0, blank);
-        problem = set_target(method, request->substr(blank + 1, last - blank - 1), fields, head);
+        head.method = request->substr(0, blank);
+        head.target = request->substr(blank + 1, last - blank - 1);
+        problem = set_target(head.method, head.target, fields, head);
         if (!problem) problem = set_framing(fields, head);
         head.upgrade = fields.upgrade;
-        head.tunnel = method == "CONNECT";
+        head.tunnel = head.method == "CONNECT";
+        head.version_1_0 = request->ends_with(".0");
     }
     if (problem) head.problem = problem;
     return head;
 }
 
-size_t ChunkedBody::take(base::ByteView bytes) {
+size_t ChunkedBody::take(base::ByteView bytes, base::Bytes* data) {
     size_t at = 0;
     while (at < bytes.size() && !done() && !bad()) {
         if (state_ == State::kData) {
             const size_t n = std::min<uint64_t>(left_, bytes.size() - at);
+            const base::ByteView piece = bytes.subspan(at, n);
+            if (data) data->insert(data->end(), piece.begin(), piece.end());
             left_ -= n;
             at += n;
             if (left_ == 0) state_ = State::kDataEnd;

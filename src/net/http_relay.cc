@@ -23,7 +23,7 @@ size_t HttpRequests::clear_head(base::ByteView held) {
         if (held.size() > kMaxHttpHead) problem_ = "its HTTP request is too long";
         return 0;
     }
-    problem_ = head->problem.empty() ? check_(head->host) : head->problem;
+    problem_ = head->problem.empty() ? check_(*head) : head->problem;
     const bool asks = head->upgrade || head->tunnel;
     if (problem_.empty() && asks && !first_)
         problem_ = "it asks for another protocol after its first HTTP request";

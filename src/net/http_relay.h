@@ -16,8 +16,8 @@ namespace boxlite::net {
 // Takes what the box sends, and says how much of it may go on.
 class HttpRequests {
   public:
-    // "" for a host that the connection may ask for, else why not.
-    using Check = std::function<std::string(const std::string& host)>;
+    // "" for a request that may go out, else why not.
+    using Check = std::function<std::string(const HttpHead& head)>;
     explicit HttpRequests(Check check) : check_(std::move(check)) {}
 
     // How many more bytes of `held`, which begins where the last call's answer ended, may go on. 0 for a

@@ -6,8 +6,8 @@
 namespace boxlite::net {
 namespace {
 
-std::string only_a(const std::string& host) {
-    return host == "a.example" ? "" : "not for " + host;
+std::string only_a(const HttpHead& head) {
+    return head.host == "a.example" ? "" : "not for " + head.host;
 }
 
 // What may go on of a text that comes in pieces of a size, and the problem behind a '!'.

@@ -48,7 +48,7 @@ void Inspection::outside_ready(uint32_t events) {
             return dialled();
         case State::kWaiting:
             // The other side speaks first: no protocol that names its host.
-            if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) return move();
+            if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) return go_on({});
             return;
         case State::kMoving:
             return move();
@@ -77,23 +77,37 @@ void Inspection::look() {
     const Opening said = read_opening(opening);
     switch (said.kind) {
         case Opening::Kind::kIncomplete:
-            if (n == 0) return move();  // the box says nothing at all
+            if (n == 0) return go_on({});  // the box says nothing at all
             if (opening.size() == kMaxOpening) return refuse("its opening is too long to tell where it goes");
             return;
         case Opening::Kind::kOther:
-            return move();
+            return go_on({});
         case Opening::Kind::kBad:
-            return refuse(said.problem);
+            return handlers_.strict ? refuse(said.problem) : move();
         case Opening::Kind::kHost:
             if (said.http) return relay();
-            if (const std::string why = check(said.host); !why.empty()) return refuse(why);
-            return move();
+            if (const std::string why = handlers_.check(said.host); !why.empty()) return refuse(why);
+            return handlers_.is_intercepted(said.host) ? intercept(said.host) : go_on(said.host);
     }
 }
 
-std::string Inspection::check(const std::string& host) const {
-    if (handlers_.may_go(host)) return {};
-    return fmt::format("it goes to '{}' and asks for '{}'", handlers_.name, host);
+// As something that is not looked into.
+void Inspection::go_on(const std::string& host) {
+    if (handlers_.http_only(host)) return refuse("only HTTP requests are allowed there");
+    move();
+}
+
+void Inspection::intercept(const std::string& host) {
+    state_ = State::kOver;
+    loop_.unwatch(outside_.get());
+    loop_.unwatch(inside_.get());
+    // The connection outside is kept for what it counts.
+    if (const auto taken = handlers_.intercept(host, std::move(inside_), outside_); !taken.ok()) {
+        handlers_.refused(taken.error().message);
+        outside_.reset();
+        return handlers_.reset();
+    }
+    intercepted_ = true;
 }
 
 void Inspection::relay() {
@@ -101,8 +115,7 @@ void Inspection::relay() {
     loop_.unwatch(outside_.get());
     loop_.unwatch(inside_.get());
     relay_ = std::make_unique<HttpRelay>(
-        loop_, std::move(inside_), std::move(outside_),
-        [this](const std::string& host) { return check(host); },
+        loop_, std::move(inside_), std::move(outside_), handlers_.check_request,
         HttpRelay::Handlers{.refused = handlers_.refused, .reset = handlers_.reset});
     if (!relay_->start().ok()) handlers_.reset();
 }

@@ -1,7 +1,7 @@
-// A TCP connection that was let through by the name of its destination, until it has said for itself where it
-// wants to go: TLS in its server name, HTTP in its Host. When that agrees with the rules the connection is
-// handed over to the stack as it is, but for plain HTTP, whose later requests are looked at too (see
-// HttpRelay); a protocol that names no host goes by its address's name alone.
+// A TCP connection that was let through, until it has said for itself where it wants to go: TLS in its server
+// name, HTTP in its Host. When that agrees with the rules the connection is handed over to the stack as it
+// is, but for plain HTTP, whose later requests are looked at too (see HttpRelay), and for TLS that is to be
+// looked into (see Interceptor); a protocol that names no host goes by its address's name alone.
 //
 // The stack's socket is one end of a pair meanwhile. Nothing is read from it before the decision, so a
 // refused connection is reset and has reached nobody. Thread safety: the loop's thread.
@@ -20,14 +20,24 @@ namespace boxlite::net {
 class Inspection {
   public:
     struct Handlers {
-        // Whether a connection that says it is for `host` may go to where this one goes.
-        std::function<bool(const std::string& host)> may_go;
-        std::string name;
+        // "", or why a connection that says it is for `host` may not go to where this one goes.
+        std::function<std::string(const std::string& host)> check;
+        // The same for a request of plain HTTP.
+        HttpRequests::Check check_request;
+        // Whether TLS for this host is to be looked into.
+        std::function<bool(const std::string& host)> is_intercepted;
+        // Takes both ends of the connection for that; nothing has been read from either.
+        std::function<Result<void>(const std::string& host, base::Fd inside, const base::Fd& outside)>
+            intercept;
         // The stack has to look at its socket anew.
         std::function<void()> renew;
         std::function<void(const std::string& why)> refused;
         // The stack's socket is to become one that was reset.
         std::function<void()> reset;
+        // An opening that garbles or hides its host is refused; else it goes on without being looked into.
+        bool strict = true;
+        // Whether only HTTP may go on, of a connection that asks for `host` ("": for none).
+        std::function<bool(const std::string& host)> http_only;
     };
 
     // Begins to dial. `fd` is the stack's non-blocking socket, which is replaced.
@@ -39,6 +49,8 @@ class Inspection {
 
     // Whether it is not yet known that somebody answers.
     bool dialling() const { return state_ == State::kDialling; }
+    // Whether what the box asks for on it is still looked at.
+    bool looks_on() const { return relay_ || intercepted_; }
     // The connection to the destination, while it is not the stack's own; -1 when it is.
     int outside() const { return relay_ ? relay_->outside() : outside_.get(); }
 
@@ -56,7 +68,8 @@ class Inspection {
     void look();
     void refuse(const std::string& why);
     void relay();
-    std::string check(const std::string& host) const;
+    void intercept(const std::string& host);
+    void go_on(const std::string& host);
     void move();
     void hand_over();
     void give_up();
@@ -70,6 +83,7 @@ class Inspection {
     base::Bytes unsent_;
     std::unique_ptr<HttpRelay> relay_;
     bool box_ended_ = false;
+    bool intercepted_ = false;
 };
 
 }  // namespace boxlite::net

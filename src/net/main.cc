@@ -1,6 +1,7 @@
 // boxlite-netd: the network of one box. Started by the box's supervisor, never by hand.
 //   3  the box's ethernet frames, a SOCK_SEQPACKET socket
 //   4  the supervisor: ttrpc, a stream socket
+//   5  boxlite-tlsd, which looks into TLS connections: a SOCK_SEQPACKET socket; not open for a box without
 #include <fcntl.h>
 #include <signal.h>
 
@@ -12,19 +13,24 @@
 namespace boxlite::net {
 namespace {
 
-constexpr int kFramesFd = 3, kControlFd = 4;
+constexpr int kFramesFd = 3, kControlFd = 4, kInterceptorFd = 5;
 
 Result<void> run() {
     ::signal(SIGPIPE, SIG_IGN);
     // The supervisor decides when it is over; a terminal's signals are not for this process.
     ::signal(SIGINT, SIG_IGN);
     ::signal(SIGHUP, SIG_IGN);
+    // Before any other descriptor takes the number.
+    const bool intercepts = ::fcntl(kInterceptorFd, F_SETFD, FD_CLOEXEC) == 0;
     const auto loop = TRY(base::EventLoop::make());
     base::Fd frames(kFramesFd), control(kControlFd);
     for (const int fd : {kFramesFd, kControlFd})
         if (::fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
             return base::errno_error(ErrorCode::kInternal, "use descriptor {}", fd);
-    const auto service = TRY(Service::make(*loop, std::move(frames), std::move(control)));
+    std::unique_ptr<Interceptor> interceptor;
+    if (intercepts) interceptor = TRY(Interceptor::make(*loop, base::Fd(kInterceptorFd)));
+    const auto service =
+        TRY(Service::make(*loop, std::move(frames), std::move(control), std::move(interceptor)));
     return loop->run();
 }
 

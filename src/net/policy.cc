@@ -21,7 +21,7 @@ Error bad_rule(const std::string& text, std::string_view why) {
     return base::make_error(
         ErrorCode::kInvalidArgument,
         "'{}' is no network rule: {}; a host, *.domain, an address or a block is needed, with :PORT or "
-        ":FROM-TO and /udp behind",
+        ":FROM-TO and /udp behind, or METHOD URL for single HTTP requests",
         text, why);
 }
 
@@ -107,6 +107,16 @@ Result<void> Policy::parse_host(std::string_view host, Rule& rule) {
 Result<Policy::Rule> Policy::parse_rule(const std::string& text, bool allow) {
     Rule rule;
     rule.text = text;
+    if (is_http_rule(text)) {
+        auto parsed = parse_http_rule(text);
+        if (!parsed.ok()) return bad_rule(text, parsed.error().message);
+        rule.protocol = Protocol::kTcp;
+        rule.http = std::move(parsed->rule);
+        TRY(parse_place(parsed->authority, rule));
+        // TLS names a server, and an address is no name.
+        if (rule.http->tls && rule.prefix) return bad_rule(text, "https needs the name of a host");
+        return rule;
+    }
     std::string_view rest = text;
     if (rest.ends_with("/udp") || rest.ends_with("/tcp")) {
         rule.protocol = rest.ends_with("/udp") ? Protocol::kUdp : Protocol::kTcp;
@@ -114,31 +124,45 @@ Result<Policy::Rule> Policy::parse_rule(const std::string& text, bool allow) {
     } else if (allow) {
         rule.protocol = Protocol::kTcp;
     }
+    TRY(parse_place(rest, rule));
+    return rule;
+}
+
+// A host and its ports.
+Result<void> Policy::parse_place(std::string_view place, Rule& rule) {
     std::string_view ports;
-    if (rest.starts_with('[')) {
-        const size_t end = rest.find(']');
-        if (end == std::string_view::npos) return bad_rule(text, "the bracket is not closed");
-        ports = rest.substr(end + 1);
-        rest = rest.substr(1, end - 1);
+    if (place.starts_with('[')) {
+        const size_t end = place.find(']');
+        if (end == std::string_view::npos) return bad_rule(rule.text, "the bracket is not closed");
+        ports = place.substr(end + 1);
+        place = place.substr(1, end - 1);
         if (!ports.empty() && !ports.starts_with(':'))
-            return bad_rule(text, "there is more behind the bracket");
+            return bad_rule(rule.text, "there is more behind the bracket");
+        if (ports == ":") return bad_rule(rule.text, "a port is needed");
         if (!ports.empty()) ports.remove_prefix(1);
-        if (ports.empty() && text.find("]:") != std::string::npos) return bad_rule(text, "a port is needed");
-    } else if (const size_t colon = rest.find(':');
-               colon != std::string_view::npos && colon == rest.rfind(':')) {
-        ports = rest.substr(colon + 1);
-        rest = rest.substr(0, colon);
-        if (ports.empty()) return bad_rule(text, "a port is needed");
+    } else if (const size_t colon = place.find(':');
+               colon != std::string_view::npos && colon == place.rfind(':')) {
+        ports = place.substr(colon + 1);
+        place = place.substr(0, colon);
+        if (ports.empty()) return bad_rule(rule.text, "a port is needed");
     }
     if (!ports.empty()) {
         const size_t dash = ports.find('-');
         if (!parse_port(ports.substr(0, dash), rule.first_port) ||
             !parse_port(dash == std::string_view::npos ? ports : ports.substr(dash + 1), rule.last_port) ||
             rule.first_port > rule.last_port)
-            return bad_rule(text, fmt::format("'{}' is no port or range of ports", ports));
+            return bad_rule(rule.text, fmt::format("'{}' is no port or range of ports", ports));
     }
-    TRY(parse_host(rest, rule));
-    return rule;
+    return parse_host(place, rule);
+}
+
+Result<void> Policy::add(std::vector<Rule>& rules, const std::string& text, bool allow) {
+    rules.push_back(TRY(parse_rule(text, allow)));
+    const Rule& rule = rules.back();
+    if (allow && !rule.host.empty()) goes_by_names_ = true;
+    if (rule.http) has_http_ = true;
+    if (rule.http && rule.http->tls) has_https_ = true;
+    return {};
 }
 
 Result<Policy> Policy::parse(const Text& text) {
@@ -147,10 +171,9 @@ Result<Policy> Policy::parse(const Text& text) {
     for (const std::string& rule : text.allow.value_or(std::vector<std::string>{})) {
         // The flag without a value: an empty list.
         if (rule.empty()) continue;
-        policy.allow_.push_back(TRY(parse_rule(rule, true)));
-        if (!policy.allow_.back().host.empty()) policy.goes_by_names_ = true;
+        TRY(policy.add(policy.allow_, rule, true));
     }
-    for (const std::string& rule : text.deny) policy.deny_.push_back(TRY(parse_rule(rule, false)));
+    for (const std::string& rule : text.deny) TRY(policy.add(policy.deny_, rule, false));
     return policy;
 }
 
@@ -160,19 +183,26 @@ Verdict Policy::connect(Protocol protocol, const Endpoint& to, const std::vector
                             [&](const std::string& name) { return rule.matches_name(name); });
     };
     for (const Rule& rule : deny_)
-        if (rule.matches(protocol, to.port) &&
+        if ((rule.http ? rule.hinders(protocol, to.port) : rule.matches(protocol, to.port)) &&
             (rule.everything || rule.matches_address(to.address) || named(rule) != names.end()))
             return refused("--deny-net " + rule.text);
     const char* use = special_use(to.address);
+    std::optional<Verdict> by_request;
     for (const Rule& rule : allow_) {
-        if (!rule.matches(protocol, to.port)) continue;
-        if (rule.matches_address(to.address) && (!use || is_special(*rule.prefix)))
-            return allowed("--allow-net " + rule.text);
-        if (use) continue;
-        if (rule.everything) return allowed("--allow-net " + rule.text);
-        if (const auto name = named(rule); name != names.end())
-            return {true, "--allow-net " + rule.text, *name, true};
+        if (!rule.matches(protocol, to.port) || (rule.http && by_request)) continue;
+        Verdict verdict = allowed("--allow-net " + rule.text);
+        verdict.by_request = rule.http.has_value();
+        const auto name = named(rule);
+        const bool by_address = rule.matches_address(to.address) && (!use || is_special(*rule.prefix));
+        if (!by_address && !(rule.everything && !use)) {
+            if (use || name == names.end()) continue;
+            verdict.name = *name;
+            verdict.by_name = true;
+        }
+        if (!verdict.by_request) return verdict;
+        by_request = std::move(verdict);
     }
+    if (by_request) return *by_request;
     if (use) return refused(closed(use));
     if (has_allow_) return refused(kNotListed);
     return allowed(kDefaultRule);
@@ -185,11 +215,16 @@ Verdict Policy::connect_host(Protocol protocol, uint16_t port) const {
                (rule.prefix && rule.prefix->length == 32 && rule.prefix->contains(alias));
     };
     for (const Rule& rule : deny_)
-        if (rule.matches(protocol, port) && (rule.everything || about_host(rule)))
+        if (!rule.http && rule.matches(protocol, port) && (rule.everything || about_host(rule)))
             return refused("--deny-net " + rule.text);
-    for (const Rule& rule : allow_)
-        if (rule.matches(protocol, port) && about_host(rule)) return allowed("--allow-net " + rule.text);
-    return refused("default: the host's own services are closed");
+    Verdict verdict = refused("default: the host's own services are closed");
+    for (const Rule& rule : allow_) {
+        if (!rule.matches(protocol, port) || !about_host(rule) || (rule.http && verdict.allowed)) continue;
+        verdict = allowed("--allow-net " + rule.text);
+        verdict.by_request = rule.http.has_value();
+        if (!rule.http) break;
+    }
+    return verdict;
 }
 
 Verdict Policy::resolve(const std::string& host) const {
@@ -214,6 +249,39 @@ Verdict Policy::answer(const IpAddress& address) const {
         if (rule.matches_address(address) && is_special(*rule.prefix))
             return allowed("--allow-net " + rule.text);
     return refused(closed(use));
+}
+
+// HTTP/3 would go around a rule about requests.
+bool Policy::Rule::hinders(Protocol used, uint16_t port) const {
+    return http && http->tls && used == Protocol::kUdp && port >= first_port && port <= last_port;
+}
+
+bool Policy::Rule::is_about(std::string_view name, uint16_t port, bool tls) const {
+    if (!http || http->tls != tls || !matches(Protocol::kTcp, port)) return false;
+    if (!prefix) return matches_name(name);
+    const auto address = IpAddress::parse(name);
+    return address && matches_address(*address);
+}
+
+bool Policy::looks_at(std::string_view host, uint16_t port, bool tls) const {
+    const auto about = [&](const Rule& rule) { return rule.is_about(host, port, tls); };
+    return std::any_of(deny_.begin(), deny_.end(), about) || std::any_of(allow_.begin(), allow_.end(), about);
+}
+
+Verdict Policy::request(const Request& request) const {
+    const auto path = http_path(request.target);
+    const auto covers = [&](const Rule& rule) {
+        return rule.is_about(request.host, request.port, request.tls) &&
+               rule.http->matches(request.tls, request.method, *path);
+    };
+    if (!path && (request.by_request || looks_at(request.host, request.port, request.tls)))
+        return refused("its HTTP request has a path that could be taken for another");
+    for (const Rule& rule : deny_)
+        if (path && covers(rule)) return refused("--deny-net " + rule.text);
+    if (!request.by_request) return allowed({});
+    for (const Rule& rule : allow_)
+        if (covers(rule)) return allowed("--allow-net " + rule.text);
+    return refused(fmt::format("{}: {} {}", kNotListed, request.method, *path));
 }
 
 }  // namespace boxlite::net

@@ -200,5 +200,57 @@ TEST(Policy, HostNames) {
         EXPECT_FALSE(normalize_host(text)) << text;
 }
 
+TEST(Policy, RulesAboutRequests) {
+    const Policy rules =
+        policy(Rules{"GET,HEAD https://api.example.com/v1/*", "other.example.org", "* http://10.0.0.7/x"},
+               Rules{"DELETE https://other.example.org/*"});
+    EXPECT_TRUE(rules.has_https_rules());
+    const auto connect = [&](const char* address, uint16_t port, const Rules& names) {
+        return rules.connect(Protocol::kTcp, {*IpAddress::parse(address), port}, names);
+    };
+    EXPECT_TRUE(connect("8.8.8.8", 443, {"api.example.com"}).by_request);
+    EXPECT_FALSE(connect("8.8.8.8", 80, {"api.example.com"}).allowed);
+    EXPECT_FALSE(connect("8.8.8.8", 443, {"www.example.com"}).allowed);
+    EXPECT_TRUE(connect("8.8.8.8", 443, {"other.example.org"}).allowed);
+    EXPECT_FALSE(connect("8.8.8.8", 443, {"other.example.org"}).by_request);
+    EXPECT_TRUE(connect("10.0.0.7", 80, {}).by_request);
+    EXPECT_FALSE(connect("10.0.0.8", 80, {}).allowed);
+    EXPECT_TRUE(rules.resolve("api.example.com").allowed);
+    EXPECT_TRUE(rules.resolve("other.example.org").allowed);
+
+    const auto request = [&](const char* host, const char* method, const char* target, bool by_request) {
+        return rules.request({true, host, 443, method, target, by_request}).allowed;
+    };
+    EXPECT_TRUE(request("api.example.com", "GET", "/v1/x?y", true));
+    EXPECT_FALSE(request("api.example.com", "POST", "/v1/x", true));
+    EXPECT_FALSE(request("api.example.com", "GET", "/v2", true));
+    EXPECT_FALSE(request("api.example.com", "GET", "/v1/../v2", true));
+    EXPECT_TRUE(request("other.example.org", "GET", "/", false));
+    EXPECT_FALSE(request("other.example.org", "DELETE", "/", false));
+    EXPECT_FALSE(request("other.example.org", "GET", "/a/%2e%2e/", false));
+    EXPECT_TRUE(request("unrelated.example", "GET", "/a/../b", false));
+    EXPECT_TRUE(rules.request({false, "10.0.0.7", 80, "PUT", "/x", true}).allowed);
+    EXPECT_FALSE(rules.request({false, "10.0.0.7", 80, "PUT", "/y", true}).allowed);
+    EXPECT_FALSE(rules.request({true, "10.0.0.7", 80, "PUT", "/x", true}).allowed);
+}
+
+TEST(Policy, ADeniedRequestDeniesNotTheConnection) {
+    const Policy rules = policy(std::nullopt, Rules{"POST https://api.example.com/*"});
+    const Endpoint to{*IpAddress::parse("8.8.8.8"), 443};
+    EXPECT_TRUE(rules.connect(Protocol::kTcp, to, {"api.example.com"}).allowed);
+    EXPECT_TRUE(rules.looks_at("api.example.com", 443, true));
+    EXPECT_FALSE(rules.looks_at("api.example.com", 8443, true));
+    EXPECT_FALSE(rules.looks_at("www.example.com", 443, true));
+    // HTTP/3 would not be looked at.
+    EXPECT_FALSE(rules.connect(Protocol::kUdp, to, {"api.example.com"}).allowed);
+    EXPECT_TRUE(rules.connect(Protocol::kUdp, to, {"www.example.com"}).allowed);
+}
+
+TEST(Policy, RulesAboutRequestsThatAreNone) {
+    for (const char* rule : {"GET https://10.0.0.1/", "GET https://a.example:x/", "GET https://a.example/?q",
+                             "get https://a.example/", "https://a.example/", "GET a.example"})
+        EXPECT_FALSE(Policy::parse({Rules{rule}, {}}).ok()) << rule;
+}
+
 }  // namespace
 }  // namespace boxlite::net

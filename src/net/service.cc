@@ -6,6 +6,8 @@
 #include "base/log.h"
 #include "jail/confine_netd.h"
 #include "net/layout.h"
+#include "net/spec.h"
+#include "rpc/parse.h"
 
 namespace boxlite::net {
 
@@ -13,13 +15,6 @@ namespace {
 
 constexpr uint16_t kDhcpServer = 67, kDhcpV6Server = 547;
 constexpr uint16_t kTypeV4 = 0x0800, kTypeV6 = 0x86dd;
-
-Policy::Text policy_text(const v1::NetworkPolicy& policy) {
-    Policy::Text text;
-    if (policy.has_allow()) text.allow.emplace(policy.allow().begin(), policy.allow().end());
-    text.deny.assign(policy.deny().begin(), policy.deny().end());
-    return text;
-}
 
 Result<base::Fd> bind_port(v1::PortMapping& port) {
     const auto address = IpAddress::parse(port.host_address());
@@ -50,8 +45,9 @@ void add_jail(v1::NetworkStatus& status, const jail::JailReport& report) {
 
 }  // namespace
 
-Result<std::unique_ptr<Service>> Service::make(base::EventLoop& loop, base::Fd frames, base::Fd control) {
-    std::unique_ptr<Service> self(new Service(loop, std::move(frames)));
+Result<std::unique_ptr<Service>> Service::make(base::EventLoop& loop, base::Fd frames, base::Fd control,
+                                               std::unique_ptr<Interceptor> interceptor) {
+    std::unique_ptr<Service> self(new Service(loop, std::move(frames), std::move(interceptor)));
     self->control_ = TRY(rpc::Channel::make(
         loop, std::move(control),
         [raw = self.get()](const rpc::RequestView& request, rpc::Responder responder) {
@@ -66,8 +62,7 @@ Service::~Service() = default;
 void Service::handle(const rpc::RequestView& request, rpc::Responder responder) {
     if (request.service == "boxlite.v1.Network" && request.method == "Start") {
         v1::NetworkSpec spec;
-        if (!spec.ParseFromArray(request.payload.data(), static_cast<int>(request.payload.size())))
-            return responder.fail(base::make_error(ErrorCode::kInvalidArgument, "a damaged network request"));
+        if (!rpc::parse(request, spec, responder)) return;
         const auto status = start(spec);
         if (!status.ok()) return responder.fail(status.error());
         return responder.reply(*status);
@@ -76,8 +71,7 @@ void Service::handle(const rpc::RequestView& request, rpc::Responder responder) 
         return responder.reply(counters());
     if (request.service == "boxlite.v1.Network" && request.method == "Update") {
         v1::NetworkPolicy rules;
-        if (!rules.ParseFromArray(request.payload.data(), static_cast<int>(request.payload.size())))
-            return responder.fail(base::make_error(ErrorCode::kInvalidArgument, "damaged network rules"));
+        if (!rpc::parse(request, rules, responder)) return;
         if (const auto updated = update(rules); !updated.ok()) return responder.fail(updated.error());
         return responder.reply(v1::Empty());
     }
@@ -91,7 +85,8 @@ void Service::handle(const rpc::RequestView& request, rpc::Responder responder) 
 
 Result<v1::NetworkStatus> Service::start(const v1::NetworkSpec& spec) {
     if (port_) return base::make_error(ErrorCode::kInvalidState, "the network has been started before");
-    policy_ = TRY(Policy::parse(policy_text(spec.policy())));
+    policy_ = TRY(parse_rules(spec.policy()));
+    secrets_ = Placeholders(TRY(secret_names(spec.secrets())));
     log_ = std::make_unique<FlowLog>(loop_, [this](const v1::FlowReport& report) {
         control_->call("boxlite.v1.FlowLog", "Report", report, {}, [](const Result<std::string_view>&) {});
     });
@@ -111,8 +106,9 @@ Result<v1::NetworkStatus> Service::start(const v1::NetworkSpec& spec) {
         if (port_->congested()) stack_->let_read(false);
     };
     tcp_ = std::make_unique<TcpFlows>(
-        loop_, *dialing_, *log_, [this](base::Fd stream) { dns_->serve(std::move(stream)); },
-        [this](int fd) { stack_->renew(fd); });
+        loop_, *dialing_, secrets_, *log_,
+        TcpFlows::Outside{[this](base::Fd stream) { dns_->serve(std::move(stream)); },
+                          [this](int fd) { stack_->renew(fd); }, interceptor_.get()});
     stack_ = std::make_unique<Stack>(loop_, *tcp_, send);
     udp_ = std::make_unique<UdpFlows>(loop_, *dialing_, *log_, send);
     TRY(stack_->start());
@@ -128,10 +124,20 @@ Result<v1::NetworkStatus> Service::start(const v1::NetworkSpec& spec) {
 
 Result<void> Service::update(const v1::NetworkPolicy& rules) {
     if (!stack_) return base::make_error(ErrorCode::kInvalidState, "the network is not running");
-    policy_ = TRY(Policy::parse(policy_text(rules)));
+    policy_ = TRY(parse_rules(rules));
     tcp_->recheck();
     udp_->recheck();
     return {};
+}
+
+Result<Policy> Service::parse_rules(const v1::NetworkPolicy& rules) const {
+    Policy policy = TRY(Policy::parse(policy_text(rules)));
+    if (policy.has_https_rules() && !interceptor_)
+        return base::make_error(
+            ErrorCode::kInvalidState,
+            "the box was started without rules about https requests, and has to be started again "
+            "for them");
+    return policy;
 }
 
 // The records of all that is open go out before the answer.

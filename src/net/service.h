@@ -8,6 +8,8 @@
 
 #include "net/dns_server.h"
 #include "net/frame_port.h"
+#include "net/interceptor.h"
+#include "net/placeholders.h"
 #include "net/stack.h"
 #include "net/tcp.h"
 #include "net/udp.h"
@@ -17,26 +19,32 @@ namespace boxlite::net {
 
 class Service {
   public:
-    // `frames` carries the box's frames, `control` is the shim; the process ends with either.
-    static Result<std::unique_ptr<Service>> make(base::EventLoop& loop, base::Fd frames, base::Fd control);
+    // `frames` carries the box's frames, `control` is the shim; the process ends with either. `interceptor`
+    // looks into TLS connections, where there is one.
+    static Result<std::unique_ptr<Service>> make(base::EventLoop& loop, base::Fd frames, base::Fd control,
+                                                 std::unique_ptr<Interceptor> interceptor);
     ~Service();
 
   private:
-    Service(base::EventLoop& loop, base::Fd frames) : loop_(loop), frames_(std::move(frames)) {}
+    Service(base::EventLoop& loop, base::Fd frames, std::unique_ptr<Interceptor> interceptor)
+        : loop_(loop), frames_(std::move(frames)), interceptor_(std::move(interceptor)) {}
     void handle(const rpc::RequestView& request, rpc::Responder responder);
     Result<v1::NetworkStatus> start(const v1::NetworkSpec& spec);
     Result<void> publish(const v1::NetworkSpec& spec, v1::NetworkStatus& status);
     Result<void> update(const v1::NetworkPolicy& rules);
+    Result<Policy> parse_rules(const v1::NetworkPolicy& rules) const;
     void stop();
     void frame(base::ByteView frame);
     v1::NetworkCounters counters() const;
 
     base::EventLoop& loop_;
     base::Fd frames_;
+    std::unique_ptr<Interceptor> interceptor_;
     std::shared_ptr<rpc::Channel> control_;
     std::unique_ptr<FlowLog> log_;
     Policy policy_;
     Pins pins_;
+    Placeholders secrets_;
     std::optional<Dialing> dialing_;
     std::unique_ptr<HostResolver> resolver_;
     std::unique_ptr<DnsServer> dns_;

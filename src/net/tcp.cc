@@ -35,9 +35,9 @@ void reset_in_place(int fd) {
 
 }  // namespace
 
-TcpFlows::TcpFlows(base::EventLoop& loop, const Dialing& dialing, FlowLog& log,
-                   std::function<void(base::Fd)> serve_dns, std::function<void(int fd)> renew)
-    : loop_(loop), dialing_(dialing), log_(log), serve_dns_(std::move(serve_dns)), renew_(std::move(renew)) {}
+TcpFlows::TcpFlows(base::EventLoop& loop, const Dialing& dialing, const Placeholders& secrets, FlowLog& log,
+                   Outside outside)
+    : loop_(loop), dialing_(dialing), log_(log), secrets_(secrets), outside_(std::move(outside)) {}
 
 TcpFlows::~TcpFlows() = default;
 
@@ -57,7 +57,9 @@ int TcpFlows::connect(int fd, const Endpoint& to) {
         return refuse(to, {false, fmt::format("{} connections are open", kMaxFlows), verdict.name, false});
     Entry& entry = entries_[fd];
     entry.flow = log_.open(Protocol::kTcp, to, verdict);
-    if (dialing_.policy().goes_by_names() && !verdict.name.empty() && verdict.by_name)
+    entry.by_name = dialing_.policy().goes_by_names() && !verdict.name.empty() && verdict.by_name;
+    entry.by_request = verdict.by_request;
+    if (entry.by_name || !secrets_.empty() || dialing_.policy().has_http_rules())
         return inspect(fd, entry, real);
     const SocketAddress address(real);
     const int result = ::connect(fd, address.get(), address.length);
@@ -75,27 +77,12 @@ int TcpFlows::connect_dns(int fd) {
         errno = ECONNREFUSED;
         return -1;
     }
-    serve_dns_(std::move(pair->first));
+    outside_.serve_dns(std::move(pair->first));
     return 0;
 }
 
 int TcpFlows::inspect(int fd, Entry& entry, const Endpoint& to) {
-    const auto& policy = dialing_.policy();
-    auto made =
-        Inspection::start(loop_, fd, to,
-                          {.may_go =
-                               [&policy, to](const std::string& host) {
-                                   return policy.connect(Protocol::kTcp, to, {host}).allowed;
-                               },
-                           .name = entry.flow.name,
-                           .renew = [this, fd] { renew_(fd); },
-                           .refused = [this, to, name = entry.flow.name](
-                                          const std::string& why) { log_.refuse("tcp", to, name, why); },
-                           .reset =
-                               [this, fd] {
-                                   reset_in_place(fd);
-                                   renew_(fd);
-                               }});
+    auto made = Inspection::start(loop_, fd, to, handlers(fd, entry, to));
     if (!made.ok()) {
         entry.flow.error = made.error().message;
         errno = ENETUNREACH;
@@ -104,6 +91,73 @@ int TcpFlows::inspect(int fd, Entry& entry, const Endpoint& to) {
     entry.inspection = std::move(made).value();
     errno = EINPROGRESS;
     return -1;
+}
+
+// The entry is where it is for as long as the inspection lives; what is refused may be told later.
+Inspection::Handlers TcpFlows::handlers(int fd, const Entry& entry, const Endpoint& to) {
+    const auto refused = [this, to = entry.flow.peer, name = entry.flow.name](const std::string& why) {
+        log_.refuse("tcp", to, name, why);
+    };
+    return {
+        .check = [this, &entry](const std::string& host) { return check_host(entry, host); },
+        .check_request = [this, &entry](const HttpHead& head) { return check_request(entry, head); },
+        .is_intercepted =
+            [this, port = to.port](const std::string& host) {
+                return secrets_.any_for(host) || dialing_.policy().looks_at(host, port, true);
+            },
+        .intercept = [this, &entry, refused, port = to.port](const std::string& host, base::Fd inside,
+                                                             const base::Fd& outside) -> Result<void> {
+            if (!outside_.interceptor)
+                return base::make_error(
+                    ErrorCode::kInvalidState,
+                    "what goes over TLS can be looked at when the box has been started again");
+            return outside_.interceptor->take(host, port, is_by_request(entry, host), std::move(inside),
+                                              outside, refused);
+        },
+        .renew = [this, fd] { outside_.renew(fd); },
+        .refused = refused,
+        .reset =
+            [this, fd] {
+                reset_in_place(fd);
+                outside_.renew(fd);
+            },
+        .strict = entry.by_name || dialing_.policy().has_http_rules(),
+        .http_only = [this, &entry](const std::string& host) { return is_by_request(entry, host); },
+    };
+}
+
+// Several names may share an address, with rules of different kinds.
+bool TcpFlows::is_by_request(const Entry& entry, const std::string& host) const {
+    if (!entry.by_name || host.empty()) return entry.by_request;
+    return dialing_.policy().connect(Protocol::kTcp, entry.flow.peer, {host}).by_request;
+}
+
+std::string TcpFlows::check_host(const Entry& entry, const std::string& host) const {
+    const Flow& flow = entry.flow;
+    if (!entry.by_name || dialing_.policy().connect(Protocol::kTcp, flow.peer, {host}).allowed) return {};
+    return fmt::format("it goes to '{}' and asks for '{}'", flow.name, host);
+}
+
+std::string TcpFlows::check_request(const Entry& entry, const HttpHead& head) const {
+    if (std::string why = check_host(entry, head.host); !why.empty()) return why;
+    if (const SecretName* secret = secrets_.find_in_head(head.text))
+        return secret->describe() + ", and goes over TLS only";
+    const Verdict verdict = dialing_.policy().request({.host = head.host,
+                                                       .port = entry.flow.peer.port,
+                                                       .method = head.method,
+                                                       .target = head.target,
+                                                       .by_request = is_by_request(entry, head.host)});
+    return verdict.allowed ? std::string() : verdict.rule;
+}
+
+bool TcpFlows::is_unseen(const Entry& entry, const Verdict& verdict) const {
+    if (entry.inspection && (entry.inspection->dialling() || entry.inspection->looks_on()))
+        return verdict.by_request != entry.by_request;
+    const Flow& flow = entry.flow;
+    const std::string host = flow.name.empty() ? flow.peer.address.to_string() : flow.name;
+    const Policy& policy = dialing_.policy();
+    return verdict.by_request || policy.looks_at(host, flow.peer.port, true) ||
+           policy.looks_at(host, flow.peer.port, false);
 }
 
 bool TcpFlows::on_hold(int fd) {
@@ -116,7 +170,7 @@ void TcpFlows::recheck() {
         Flow& flow = entry.flow;
         if (flow.incoming) continue;
         const Verdict verdict = dialing_.route(Protocol::kTcp, flow.peer).verdict;
-        if (verdict.allowed) {
+        if (verdict.allowed && !is_unseen(entry, verdict)) {
             flow.rule = verdict.rule;
             continue;
         }
@@ -126,7 +180,7 @@ void TcpFlows::recheck() {
         entry.inspection.reset();
         // The stack finds a connection that was reset in its place.
         reset_in_place(fd);
-        renew_(fd);
+        outside_.renew(fd);
     }
 }
 

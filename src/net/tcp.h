@@ -1,6 +1,7 @@
 // The box's TCP connections: each is decided here. One that goes by an address, or that no name has to be
 // held against, is connected in place of the stack's own socket, which then carries it without a copy of
-// ours. One that goes by a name is first looked into (see Inspection). Thread safety: the loop's thread.
+// ours. One that goes by a name, or may carry requests that have to be looked at, is first looked into (see
+// Inspection). Thread safety: the loop's thread.
 #pragma once
 
 #include <functional>
@@ -10,6 +11,8 @@
 #include "net/dialing.h"
 #include "net/flow.h"
 #include "net/inspection.h"
+#include "net/interceptor.h"
+#include "net/placeholders.h"
 #include "net/stack.h"
 
 namespace boxlite::net {
@@ -18,9 +21,16 @@ class TcpFlows final : public Dialer {
   public:
     static constexpr size_t kMaxFlows = 16384;
 
-    // `serve_dns` takes connections to the box's name server. `renew` as Stack::renew.
-    TcpFlows(base::EventLoop& loop, const Dialing& dialing, FlowLog& log,
-             std::function<void(base::Fd)> serve_dns, std::function<void(int fd)> renew);
+    struct Outside {
+        // Takes connections to the box's name server.
+        std::function<void(base::Fd)> serve_dns;
+        // As Stack::renew.
+        std::function<void(int fd)> renew;
+        // Looks into TLS; nullptr: nobody does.
+        Interceptor* interceptor = nullptr;
+    };
+    TcpFlows(base::EventLoop& loop, const Dialing& dialing, const Placeholders& secrets, FlowLog& log,
+             Outside outside);
     ~TcpFlows() override;
 
     // Ends what the rules refuse by now.
@@ -35,17 +45,26 @@ class TcpFlows final : public Dialer {
   private:
     struct Entry {
         Flow flow;
+        bool by_name = false;
+        bool by_request = false;
         std::unique_ptr<Inspection> inspection;
     };
     int refuse(const Endpoint& to, const Verdict& verdict);
     int connect_dns(int fd);
     int inspect(int fd, Entry& entry, const Endpoint& to);
+    Inspection::Handlers handlers(int fd, const Entry& entry, const Endpoint& to);
+    // Whether only requests that a rule allows may go out on it, to this host ("": none that is known).
+    bool is_by_request(const Entry& entry, const std::string& host) const;
+    std::string check_host(const Entry& entry, const std::string& host) const;
+    std::string check_request(const Entry& entry, const HttpHead& head) const;
+    // Whether the rules of now want to see requests on a connection that is passed on as it is.
+    bool is_unseen(const Entry& entry, const Verdict& verdict) const;
 
     base::EventLoop& loop_;
     const Dialing& dialing_;
     FlowLog& log_;
-    std::function<void(base::Fd)> serve_dns_;
-    std::function<void(int)> renew_;
+    const Placeholders& secrets_;
+    Outside outside_;
     std::map<int, Entry> entries_;  // by the stack's descriptor
 };
 

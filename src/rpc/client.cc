@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <cstring>
 #include <optional>
 
 #include "rpc/stream_io.h"
@@ -27,7 +28,9 @@ Result<std::string> Client::call_bytes(std::string_view service, std::string_vie
     const EncodedFrame frame = TRY(encode_request(stream, service, method, payload, timeout));
     next_stream_ += 2;
     const auto deadline = timeout.count() > 0 ? base::Clock::now() + timeout : kNever;
-    if (auto sent = send(frame, deadline); !sent) {
+    auto sent = send(frame, deadline);
+    if (forgets_) ::explicit_bzero(frame.bytes.get(), frame.size);
+    if (!sent) {
         stream_.reset();
         return std::move(sent).error().with_context(method);
     }

@@ -32,6 +32,9 @@ class Client {
         return parse<Response>(payload, method);
     }
 
+    // From now on, what was sent is overwritten in memory: for secrets.
+    void forget_what_is_sent() { forgets_ = true; }
+
     bool connected() const { return stream_.valid(); }
     int fd() const { return stream_.get(); }
 
@@ -43,6 +46,7 @@ class Client {
     base::Fd stream_;
     FrameReader reader_;
     uint32_t next_stream_ = 1;
+    bool forgets_ = false;
 };
 
 }  // namespace boxlite::rpc

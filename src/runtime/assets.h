@@ -19,6 +19,7 @@ class Assets {
 
     Result<std::string> supervisor() const { return find("boxlite-shim"); }
     Result<std::string> network_process() const { return find("boxlite-netd"); }
+    Result<std::string> interceptor() const { return find("boxlite-tlsd"); }
     Result<std::string> uml_kernel() const { return find("linux-uml"); }
     Result<std::string> kvm_kernel() const { return find("linux-x86_64"); }
     Result<std::string> initramfs() const { return find("initramfs.cpio"); }

@@ -25,7 +25,8 @@ Result<BoxInfo> Box::info() const {
 }
 
 Result<void> Box::start(const StartOptions& options) {
-    TRY(runtime::start_box(*impl_, options));
+    const bool started = TRY(runtime::start_box(*impl_, options));
+    if (!started && !options.secrets.empty()) return runtime::set_secrets(*impl_, options.secrets);
     return {};
 }
 
@@ -119,6 +120,10 @@ Result<void> Box::set_network_rules(const NetworkRules& rules) {
 
 Result<void> Box::set_memory(uint32_t mib) {
     return runtime::set_memory(*impl_, mib);
+}
+
+Result<void> Box::set_secrets(const std::vector<SecretValue>& values) {
+    return runtime::set_secrets(*impl_, values);
 }
 
 Result<void> Box::network_log(const LogOptions& options, const std::function<bool(const FlowRecord&)>& sink) {

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "boxlite/box.h"
 #include "runtime/runtime_impl.h"
+#include "runtime/secrets.h"
 #include "runtime/supervisor.h"
 
 namespace boxlite {
@@ -23,6 +24,8 @@ class BoxImpl {
     const std::shared_ptr<RuntimeImpl> runtime;
     const runtime::BoxConfig config;
     const runtime::BoxFolder folder;
+    // Of the options that it was made with, for the first start.
+    mutable runtime::GivenSecrets given_secrets;
 };
 
 namespace runtime {

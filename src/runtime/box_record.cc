@@ -60,8 +60,20 @@ void visit_config(Config& c, Visit&& visit) {
     visit("ports", c.ports);
     visit("send_kbps", c.send_kbps);
     visit("receive_kbps", c.receive_kbps);
+    visit("secrets", c.secrets);
+    visit("trust_host_ca", c.trust_host_ca);
     visit("detach", c.detach);
     visit("auto_remove", c.auto_remove);
+}
+
+template <typename Secret, typename Visit>
+void visit_secret(Secret& s, Visit&& visit) {
+    visit("name", s.name);
+    visit("placeholder", s.placeholder);
+    visit("hosts", s.hosts);
+    visit("in_query", s.in_query);
+    visit("env", s.env);
+    visit("file", s.file);
 }
 
 template <typename State, typename Visit>
@@ -128,6 +140,14 @@ struct Writer {
         Json& list = json[key] = Json::array();
         for (const std::string& item : v) list.push_back(text_to_json(item));
     }
+    void operator()(const char* key, const std::vector<SecretRecord>& v) {
+        Json& list = json[key] = Json::array();
+        for (const SecretRecord& secret : v) {
+            Writer writer;
+            visit_secret(secret, writer);
+            list.push_back(std::move(writer.json));
+        }
+    }
     void operator()(const char* key, BoxStatus v) { json[key] = box_status_name(v); }
     void operator()(const char* key, std::optional<int> v) {
         if (v) json[key] = *v;
@@ -153,6 +173,17 @@ struct Reader {
         v.resize(item.size());
         for (size_t i = 0; i < v.size(); ++i)
             if (!text_from_json(item[i], v[i])) return false;
+        return true;
+    }
+    static bool read(const Json& item, std::vector<SecretRecord>& v) {
+        if (!item.is_array()) return false;
+        v.resize(item.size());
+        for (size_t i = 0; i < v.size(); ++i) {
+            Reader reader{item[i], {}};
+            if (!item[i].is_object()) return false;
+            visit_secret(v[i], reader);
+            if (!reader.damaged.empty()) return false;
+        }
         return true;
     }
     static bool read(const Json& item, BoxStatus& v) {

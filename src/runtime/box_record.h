@@ -11,6 +11,16 @@
 
 namespace boxlite::runtime {
 
+// A secret without its value, which is never written down.
+struct SecretRecord {
+    std::string name;
+    std::string placeholder;
+    std::vector<std::string> hosts;
+    bool in_query = false;
+    std::string env;  // see Secret
+    std::string file;
+};
+
 struct BoxConfig {
     std::string id;
     std::string name;
@@ -45,6 +55,8 @@ struct BoxConfig {
     std::vector<std::string> ports;  // see ports.h
     uint32_t send_kbps = 0;
     uint32_t receive_kbps = 0;
+    std::vector<SecretRecord> secrets;
+    bool trust_host_ca = false;
     bool detach = false;
     bool auto_remove = false;
 

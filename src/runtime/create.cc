@@ -10,6 +10,7 @@
 #include "runtime/names.h"
 #include "runtime/ports.h"
 #include "runtime/process_settings.h"
+#include "runtime/secrets.h"
 
 namespace boxlite::runtime {
 
@@ -35,15 +36,17 @@ Result<void> check_options(const BoxOptions& options) {
 Result<void> set_network(const NetworkOptions& network, BoxConfig& config) {
     config.network = network.enabled;
     if (!network.enabled) {
-        if (network.allow || !network.deny.empty() || !network.ports.empty())
+        if (network.allow || !network.deny.empty() || !network.ports.empty() || !network.secrets.empty())
             return base::make_error(ErrorCode::kInvalidArgument,
-                                    "rules and published ports are for a box that has a network");
+                                    "rules, secrets and published ports are for a box that has a network");
         return {};
     }
     TRY(net::Policy::parse({network.allow, network.deny}));
     config.has_allow_net = network.allow.has_value();
     config.allow_net = network.allow.value_or(std::vector<std::string>{});
     config.deny_net = network.deny;
+    config.secrets = TRY(secret_records(network.secrets));
+    config.trust_host_ca = network.trust_host_ca;
     config.send_kbps = network.send_kbps;
     config.receive_kbps = network.receive_kbps;
     for (const PortMapping& port : network.ports) {

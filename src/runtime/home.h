@@ -13,6 +13,8 @@ struct BoxFolder {
 
     std::string disk() const { return path + "/disk.qcow2"; }
     std::string socket() const { return path + "/shim.sock"; }
+    // Where the process that has the values of the box's secrets takes them.
+    std::string secrets_socket() const { return path + "/secrets.sock"; }
     // Held by the supervisor for its whole life.
     std::string lock() const { return path + "/lock"; }
     // Held by whoever starts, stops or removes the box, so that these do not cross.

@@ -65,6 +65,10 @@ Result<void> launch(const BoxImpl& box, BoxRecord& record, const StartOptions& o
         TRY(spec.engine() == "kvm" ? box.runtime->assets.kvm_kernel() : box.runtime->assets.uml_kernel()));
     spec.set_initramfs_path(TRY(box.runtime->assets.initramfs()));
     if (spec.has_network()) spec.set_netd_path(TRY(box.runtime->assets.network_process()));
+    const bool intercepts = needs_interception(record.config);
+    if (intercepts) spec.set_tlsd_path(TRY(box.runtime->assets.interceptor()));
+    SecretValues secrets;
+    TRY(find_values(box, record.config, options, from.machine != nullptr, secrets));
     const std::string program = TRY(box.runtime->assets.supervisor());
 
     remove_leftovers(box.config.id, box.folder);
@@ -78,6 +82,13 @@ Result<void> launch(const BoxImpl& box, BoxRecord& record, const StartOptions& o
         from.machine || spec.engine() != "kvm" || spec.huge_pages()
             ? launch_supervisor(program, box.folder, spec, from.machine ? from.machine->memory : kNoFiles)
             : launch_on_template(*box.runtime, program, box.folder, spec);
+    // The guest waits for them. Also none: then it waits for nothing more.
+    if (launched.ok() && intercepts)
+        if (auto sent = send_values(box.folder, secrets); !sent.ok()) {
+            (void)launched->process.signal(SIGKILL);
+            (void)launched->process.wait();
+            launched = std::move(sent).error().with_context("hand the secrets over");
+        }
     if (!launched.ok()) {
         remove_leftovers(box.config.id, box.folder);
         record.state.status = BoxStatus::kFailed;

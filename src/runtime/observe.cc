@@ -149,6 +149,8 @@ BoxInfo describe(const RuntimeImpl& runtime, const Observation& observation) {
     info.network.ports = ports_of(config);
     info.network.send_kbps = config.send_kbps;
     info.network.receive_kbps = config.receive_kbps;
+    info.network.secrets = describe_secrets(config.secrets);
+    info.network.trust_host_ca = config.trust_host_ca;
     if (!observation.answered) return info;
     const v1::BoxStatus& live = *observation.answered;
     for (const v1::PortMapping& port : live.ports())

@@ -54,7 +54,9 @@ Result<Runtime> Runtime::open(const RuntimeOptions& options) {
 }
 
 Result<Box> Runtime::create(const BoxOptions& options, const ProgressSink& progress) {
-    return make_box(impl_, TRY(runtime::create_box(*impl_, options, progress)));
+    auto box = std::make_shared<BoxImpl>(impl_, TRY(runtime::create_box(*impl_, options, progress)));
+    box->given_secrets.give(options.network.secrets);
+    return Box(std::move(box));
 }
 
 Result<Box> Runtime::get(const std::string& id_or_name) const {

@@ -4,6 +4,7 @@
 
 #include "runtime/ports.h"
 #include "runtime/process_settings.h"
+#include "runtime/secrets.h"
 
 namespace boxlite::runtime {
 
@@ -22,6 +23,7 @@ v1::ProcessSpec process_of(const BoxConfig& config) {
 void set_environment(v1::ProcessSpec& process, std::vector<std::string> env, const BoxConfig& config) {
     if (!has_variable(env, "HOSTNAME")) set_variable(env, "HOSTNAME", config.hostname);
     if (process.has_tty() && !has_variable(env, "TERM")) set_variable(env, "TERM", "xterm");
+    add_secret_variables(config, env);
     for (const std::string& entry : env) process.add_env(entry);
 }
 
@@ -33,6 +35,13 @@ void set_network(v1::NetworkSpec& network, const BoxConfig& config) {
     network.set_sent_bytes_per_second(config.send_kbps * kBytesPerKbit);
     network.set_received_bytes_per_second(config.receive_kbps * kBytesPerKbit);
     *network.mutable_policy() = network_policy(config);
+    for (const SecretRecord& secret : config.secrets) {
+        v1::SecretSpec& spec = *network.add_secrets();
+        spec.set_name(secret.name);
+        spec.set_placeholder(secret.placeholder);
+        for (const std::string& host : secret.hosts) spec.add_hosts(host);
+        spec.set_in_query(secret.in_query);
+    }
     for (const PortMapping& port : ports_of(config)) {
         v1::PortMapping& mapping = *network.add_ports();
         mapping.set_host_address(port.host_address);
@@ -78,6 +87,9 @@ v1::BoxSpec box_spec(const BoxConfig& config, const BoxFolder& folder, const Sta
     spec.set_user_mode(config.strict ? "ptrace" : "seccomp");
     spec.set_strict_jail(config.strict);
     if (config.network) set_network(*spec.mutable_network(), config);
+    if (config.trust_host_ca)
+        if (const std::string added = added_authorities(); !added.empty())
+            spec.mutable_container()->mutable_trust()->add_authorities()->set_certificates(added);
     return spec;
 }
 

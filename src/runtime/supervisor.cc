@@ -27,8 +27,8 @@ constexpr std::chrono::milliseconds kLaunchBudget{15'000};
 constexpr size_t kStderrTail = 2000;
 
 // A supervisor gets nothing else of its creator's environment: it would be readable by whoever breaks in.
-constexpr std::array kPassedVariables = {"PATH",         "HOME",         "TMPDIR",       "XDG_RUNTIME_DIR",
-                                         "ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"};
+constexpr std::array kPassedVariables = {"PATH",          "HOME",         "TMPDIR",       "XDG_RUNTIME_DIR",
+                                         "SSL_CERT_FILE", "ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"};
 
 std::vector<std::string> supervisor_environment() {
     std::vector<std::string> env;

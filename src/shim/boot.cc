@@ -135,9 +135,30 @@ Result<void> Supervisor::start_machine(std::vector<base::Fd> memory) {
 
 // Beside the guest's boot, which takes longer.
 Result<void> Supervisor::start_network() {
+    base::Fd channel;
+    if (!spec_.tlsd_path().empty()) {
+        interceptor_pending_ = true;
+        interceptor_ = TRY(
+            Interceptor::launch(loop_, spec_.tlsd_path(), spec_.network(), spec_.box_dir() + "/secrets.sock",
+                                [this](const Result<void>& outcome) { interceptor_ready(outcome); }));
+        channel = interceptor_->take_channel();
+    }
     network_pending_ = true;
-    return network_->launch(spec_.netd_path(),
+    return network_->launch(spec_.netd_path(), std::move(channel),
                             [this](const Result<void>& outcome) { network_ready(outcome); });
+}
+
+void Supervisor::interceptor_ready(const Result<void>& outcome) {
+    interceptor_pending_ = false;
+    if (state_ != State::kStarting) return;
+    if (!outcome.ok()) return fail_boot(outcome.error());
+    if (agent_) set_up_guest();
+}
+
+v1::Trust Supervisor::trust() const {
+    v1::Trust trust = spec_.container().trust();
+    if (interceptor_) *trust.add_authorities() = interceptor_->status().authority();
+    return trust;
 }
 
 void Supervisor::network_ready(const Result<void>& outcome) {
@@ -172,7 +193,8 @@ void Supervisor::agent_connected(base::Fd stream) {
     });
     if (!channel.ok()) return fail_boot(channel.error());
     agent_ = std::move(channel).value();
-    set_up_guest();
+    // The guest gets the certificate authority; nothing runs in it before the secrets have their values.
+    if (!interceptor_pending_) set_up_guest();
 }
 
 void Supervisor::set_up_guest() {
@@ -183,6 +205,7 @@ void Supervisor::set_up_guest() {
     *request.mutable_container() = spec_.container();
     if (network_) {
         network_->complete(*request.mutable_container());
+        *request.mutable_container()->mutable_trust() = trust();
         *request.mutable_network() = network_->guest();
     }
     request.set_realtime_ns(base::realtime_ns());
@@ -199,6 +222,7 @@ void Supervisor::resume_guest() {
     v1::ResumeRequest request;
     request.set_hostname(spec_.container().hostname());
     request.set_machine_id(spec_.machine_id());
+    *request.mutable_trust() = trust();
     request.set_realtime_ns(base::realtime_ns());
     uint8_t entropy[kEntropyBytes];
     base::random_bytes(entropy);

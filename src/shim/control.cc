@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "rpc/parse.h"
 #include "shim/supervisor.h"
 
 namespace boxlite::shim {
@@ -13,14 +14,6 @@ namespace boxlite::shim {
 namespace {
 
 constexpr size_t kMaxClients = 512;
-
-template <typename Message>
-bool parse(const rpc::RequestView& request, Message& message, rpc::Responder& responder) {
-    if (message.ParseFromArray(request.payload.data(), static_cast<int>(request.payload.size()))) return true;
-    responder.fail(
-        base::make_error(ErrorCode::kInvalidArgument, "the request of {} is damaged", request.method));
-    return false;
-}
 
 // Every Execution request has its id in field 1, as a string.
 bool is_about_main(const rpc::RequestView& request) {
@@ -110,22 +103,14 @@ void Supervisor::handle_box(const Connection& connection, const rpc::RequestView
     if (request.method == "ReadLog") {
         v1::ReadLogRequest read;
         users_.insert(connection.get());
-        if (parse(request, read, responder)) output_->read(read, connection, std::move(responder));
+        if (rpc::parse(request, read, responder)) output_->read(read, connection, std::move(responder));
         if (state_ == State::kOff) loop_.post([this] { finish(); });
         return;
     }
     if (request.method == "UpdateNetwork") {
         v1::NetworkPolicy policy;
-        if (!parse(request, policy, responder)) return;
-        if (!network_)
-            return responder.fail(base::make_error(ErrorCode::kInvalidState, "the box has no network"));
-        auto held = std::make_shared<rpc::Responder>(std::move(responder));
-        return network_->update(policy, [held](const Result<void>& outcome) {
-            if (outcome.ok())
-                held->reply(v1::Empty());
-            else
-                held->fail(outcome.error());
-        });
+        if (!rpc::parse(request, policy, responder)) return;
+        return update_network(policy, std::move(responder));
     }
     if (request.method == "SetMemory") {
         v1::MemoryTarget target;
@@ -135,14 +120,14 @@ void Supervisor::handle_box(const Connection& connection, const rpc::RequestView
     }
     if (request.method == "Stop") {
         v1::StopRequest message;
-        if (!parse(request, message, responder)) return;
+        if (!rpc::parse(request, message, responder)) return;
         if (state_ == State::kOff) return responder.reply(v1::Empty());
         stop_waiters_.push_back(std::move(responder));
         return stop(message.grace_ms(), "stopped on request");
     }
     if (request.method == "Capture") {
         v1::CaptureRequest message;
-        if (parse(request, message, responder)) capture(message, std::move(responder));
+        if (rpc::parse(request, message, responder)) capture(message, std::move(responder));
         return;
     }
     if (request.method == "Pause" || request.method == "Resume") {
@@ -151,6 +136,20 @@ void Supervisor::handle_box(const Connection& connection, const rpc::RequestView
     }
     responder.fail(
         base::make_error(ErrorCode::kUnsupported, "no method {}.{}", request.service, request.method));
+}
+
+// First for what begins from now on, then for requests on what is open.
+void Supervisor::update_network(const v1::NetworkPolicy& policy, rpc::Responder responder) {
+    if (!network_)
+        return responder.fail(base::make_error(ErrorCode::kInvalidState, "the box has no network"));
+    auto held = std::make_shared<rpc::Responder>(std::move(responder));
+    const auto answer = [held](const Result<void>& outcome) {
+        outcome.ok() ? held->reply(v1::Empty()) : held->fail(outcome.error());
+    };
+    network_->update(policy, [this, policy, answer](const Result<void>& outcome) {
+        if (outcome.ok() && interceptor_) return interceptor_->update(policy, answer);
+        answer(outcome);
+    });
 }
 
 // Lets go of everything that waited for the boot's outcome, and of what can only fail now.
@@ -205,6 +204,8 @@ v1::BoxStatus Supervisor::status() const {
     if (network_) {
         for (const std::string& part : network_->status().jail()) status.add_jail(part);
         *status.mutable_ports() = network_->status().ports();
+        if (interceptor_)
+            for (const std::string& part : interceptor_->status().jail()) status.add_jail(part);
     }
     if (main_exit_) *status.mutable_main_exit() = *main_exit_;
     if (failure_) status.set_failure(failure_->message);

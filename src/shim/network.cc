@@ -65,16 +65,17 @@ Network::~Network() {
     (void)process_->wait();
 }
 
-Result<void> Network::launch(const std::string& program, Ready ready) {
+Result<void> Network::launch(const std::string& program, base::Fd interceptor, Ready ready) {
     base::FdPair control = TRY(base::make_socketpair(SOCK_STREAM));
     const base::Fd null = TRY(base::open_file("/dev/null", O_RDWR));
-    process_.emplace(TRY(base::Process::spawn({.argv = {program, spec_.box_id()},
-                                               .env = std::vector<std::string>{},
-                                               .fds = {{null.get(), 0},
-                                                       {null.get(), 1},
-                                                       {STDERR_FILENO, 2},
-                                                       {process_frames_.get(), 3},
-                                                       {control.second.get(), 4}}})));
+    std::vector<std::pair<int, int>> fds = {{null.get(), 0},
+                                            {null.get(), 1},
+                                            {STDERR_FILENO, 2},
+                                            {process_frames_.get(), 3},
+                                            {control.second.get(), 4}};
+    if (interceptor.valid()) fds.emplace_back(interceptor.get(), 5);
+    process_.emplace(TRY(base::Process::spawn(
+        {.argv = {program, spec_.box_id()}, .env = std::vector<std::string>{}, .fds = std::move(fds)})));
     process_frames_.reset();
     ready_ = std::move(ready);
     TRY(loop_.watch(process_->pidfd(), EPOLLIN, [this](uint32_t) { ended(); }));

@@ -15,6 +15,7 @@
 #include "rpc/box.pb.h"
 #include "rpc/channel.h"
 #include "shim/console_log.h"
+#include "shim/interceptor.h"
 #include "shim/main_output.h"
 #include "shim/network.h"
 #include "virtio/balloon.h"
@@ -51,6 +52,8 @@ class Supervisor {
     Result<void> start_machine(std::vector<base::Fd> memory);
     Result<void> start_network();
     void network_ready(const Result<void>& outcome);
+    void interceptor_ready(const Result<void>& outcome);
+    v1::Trust trust() const;
     Result<void> confine(const engine::MachineProcesses& machine);
     void agent_connected(base::Fd stream);
     void set_up_guest();
@@ -90,6 +93,7 @@ class Supervisor {
     void accept_clients();
     void handle(const Connection& connection, const rpc::RequestView& request, rpc::Responder responder);
     void handle_box(const Connection& connection, const rpc::RequestView& request, rpc::Responder responder);
+    void update_network(const v1::NetworkPolicy& policy, rpc::Responder responder);
     void handle_main(const rpc::RequestView& request, rpc::Responder responder);
     v1::BoxStatus status() const;
     void inspect(rpc::Responder responder);
@@ -136,6 +140,8 @@ class Supervisor {
     virtio::Balloon balloon_;
     std::unique_ptr<Network> network_;  // none for a box without
     bool network_pending_ = false;
+    std::unique_ptr<Interceptor> interceptor_;  // none for a box without secrets and rules about https
+    bool interceptor_pending_ = false;
     bool guest_up_ = false;
     std::unique_ptr<engine::Machine> machine_;
     jail::JailReport own_jail_;

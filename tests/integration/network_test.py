@@ -1,7 +1,6 @@
 """A box's network: reaching servers by address and by name, what the policy refuses and how that looks from inside,
 published ports, the log. The internet is a network namespace with servers of the test's own."""
 import hashlib
-import json
 import os
 import socket
 import subprocess
@@ -50,8 +49,7 @@ class NetworkTest(unittest.TestCase):
         return self.check("run", "--rm", *flags, "base", "sh", "-c", script, code=code).out.decode()
 
     def flows(self, box):
-        lines = self.check("network", "log", "--format", "json", box).out.decode().splitlines()
-        return [json.loads(line) for line in lines]
+        return self.home.flows(box)
 
     def refused_at_once(self, script, *flags):
         """The program fails inside, soon, and the log tells the rule, which is returned."""

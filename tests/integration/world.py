@@ -4,6 +4,7 @@ are public anywhere else, and a DNS server of its own. Needs root.
 import contextlib
 import ctypes
 import hashlib
+import json
 import os
 import socket
 import socketserver
@@ -179,6 +180,12 @@ class Home(boxtest.Home):
             options.pop(key, None)
         options["preexec_fn"] = lambda: self.world.enter(self.user)
         return options
+
+    def flows(self, box):
+        """The log of its connections."""
+        result = self.run("network", "log", "--format", "json", box)
+        assert result.code == 0, result
+        return [json.loads(line) for line in result.out.decode().splitlines()]
 
 
 def http(body, log=None):
