@@ -49,7 +49,7 @@ Value describe_network(const BoxInfo& info) {
 Value describe_box(const BoxInfo& info) {
     const std::string status(box_status_name(info.status));
     Value env = Value::array();
-    for (const auto& [name, value] : info.env) env.push_back(name + "=" + value);
+    for (const auto& [name, value] : info.env) env.push_back(fmt::format("{}={}", name, value));
     Value box;
     box["Id"] = info.id;
     box["Name"] = info.name;

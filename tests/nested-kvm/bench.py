@@ -1,0 +1,160 @@
+"""What the kvm engine costs, side by side with QEMU's microvm where it has the same to do: in the emulated host, so
+counts tell more than times, and times only beside each other. Run by `tests/nested-kvm/run bench`.
+"""
+import glob
+import os
+import re
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tests"))
+import boxtest  # noqa: E402
+
+KVM = "/sys/kernel/debug/kvm"
+COUNTED = ["exits", "io_exits", "mmio_exits", "halt_exits", "irq_exits", "pf_fixed"]
+ROUNDS = 5
+
+
+def counters():
+    values = {}
+    for name in COUNTED:
+        with open(f"{KVM}/{name}") as file:
+            values[name] = int(file.read())
+    return values
+
+
+def counted(work):
+    """Its outcome, milliseconds, and what KVM counted. The counters are of the machines that exist, so they are looked at
+    until the end: of a machine that ends meanwhile, the last moments are missing."""
+    before = most = counters()
+    over = threading.Event()
+
+    def watch():
+        nonlocal most
+        while not over.wait(0.05):
+            most = {name: max(value, most[name]) for name, value in counters().items()}
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    began = time.monotonic()
+    outcome = work()
+    elapsed = time.monotonic() - began
+    over.set()
+    watcher.join()
+    most = {name: max(value, most[name]) for name, value in counters().items()}
+    return outcome, elapsed * 1000, {name: value - before[name] for name, value in most.items()}
+
+
+def median(samples):
+    return f"{statistics.median(samples):.0f} ({min(samples):.0f} to {max(samples):.0f})"
+
+
+def line(name, text):
+    print(f"{name:<66} {text}", flush=True)
+
+
+def boots():
+    """The same kernel with the same first process, from the start of the monitor to the guest's restart."""
+    disk = "/tmp/restart.raw"
+    with open(disk, "wb") as file:
+        file.write(b"restart".ljust(1 << 20, b"\0"))
+    qemu = ["qemu/qemu-system-x86_64", "-L", "qemu/share", "-bios", "qboot.rom",
+            "-M", "microvm,acpi=off,x-option-roms=off,pit=off,pic=off,rtc=off,isa-serial=off", "-accel", "kvm", "-cpu", "host", "-m", "128", "-smp", "1", "-nodefaults", "-no-user-config", "-nographic", "-no-reboot",
+            "-kernel", os.environ["BOXLITE_TEST_KERNEL"], "-initrd", os.environ["BOXLITE_TEST_INITRAMFS"],
+            "-append", "console=hvc0 quiet panic=-1 reboot=t", "-drive", f"file={disk},format=raw,if=none,id=disk",
+            "-device", "virtio-blk-device,drive=disk", "-device", "virtio-rng-device", "-device", "virtio-serial-device",
+            "-device", "virtconsole,chardev=console", "-chardev", "stdio,id=console"]
+    ours = ["./kvm_machine_test", "--gtest_filter=KvmMachineTest.ARestartIsNoPowerOff"]
+    results = {"qemu microvm": [], "boxlite kvm": []}
+    for _ in range(ROUNDS):
+        for name, command in (("qemu microvm", qemu), ("boxlite kvm", ours)):
+            done, elapsed, exits = counted(lambda: subprocess.run(command, capture_output=True, timeout=120))
+            if done.returncode or (name.startswith("qemu") and b"init: restart" not in done.stdout):
+                raise SystemExit(f"{name}: {done}")
+            results[name].append((elapsed, exits))
+    for name, rounds in results.items():
+        line(f"{name}: start to the guest's restart, ms", median([elapsed for elapsed, _ in rounds]))
+        for counter in COUNTED:
+            line(f"{name}: {counter}", median([exits[counter] for _, exits in rounds]))
+
+
+def beyond_guest(pid):
+    """MiB of a supervisor's own, without the guest's memory."""
+    total, guest = 0, False
+    with open(f"/proc/{pid}/smaps") as lines:
+        for text in lines:
+            if "-" in text.split(" ", 1)[0]:
+                guest = "guest-memory" in text or "/templates/" in text
+            elif text.startswith("Private_") and not guest:
+                total += int(text.split()[1])
+    return total / 1024
+
+
+def captures(home):
+    """The pauses that the home's boxes had for forks so far, in ms."""
+    found = []
+    for log in glob.glob(f"{home.path}/logs/boxlite-*.log"):
+        with open(log) as text:
+            found += [int(us) / 1000 for us in re.findall(r'msg="box forked".*pause_us=(\d+)', text.read())]
+    return found
+
+
+def run(home, *arguments):
+    result = home.run(*arguments, timeout=300)
+    if result.code:
+        raise SystemExit(f"{arguments}: {result!r}")
+    return result.out.decode().strip()
+
+
+def templates(home):
+    begun = ("run", "-d", "--network", "none", "--memory", "128", "base", "sleep", "1000")
+    run(home, "run", "--rm", "--network", "none", "--memory", "96", "base", "true")  # unpacks and builds what is needed once
+    cold, elapsed, exits = counted(lambda: run(home, *begun))
+    line("first box, boots: BootMs / command ms / exits", f"{home.inspect(cold)['BootMs']} / {elapsed:.0f} / {exits['exits']}")
+    boxtest.wait_until(lambda: len(glob.glob(f"{home.path}/cache/templates/*/memory")) == 2, "there is a template", 120)
+    samples = []
+    for _ in range(ROUNDS):
+        box, elapsed, exits = counted(lambda: run(home, *begun))
+        state = home.inspect(box)
+        assert state["StartedFrom"] == "template", state
+        samples.append((state["BootMs"], elapsed, exits["exits"], beyond_guest(state["State"]["Pid"])))
+        run(home, "rm", "-f", box)
+    for index, name in enumerate(("BootMs", "command, ms", "exits", "supervisor beyond the guest, MiB")):
+        line(f"later boxes, from the template: {name}", median([sample[index] for sample in samples]))
+    run(home, "rm", "-f", cold)
+
+
+def forks(home):
+    for memory in (64, 128, 256, 512):
+        parent = run(home, "run", "-d", "--network", "none", "--memory", str(memory), "base", "sleep", "1000")
+        before, times = len(captures(home)), []
+        for _ in range(3):
+            child, elapsed, _ = counted(lambda: run(home, "fork", parent))
+            times.append(elapsed)
+            run(home, "rm", "-f", child)
+        line(f"fork of a box with {memory} MiB: command ms / pause ms", f"{median(times)} / {median(captures(home)[before:])}")
+        run(home, "rm", "-f", parent)
+    parent = run(home, "run", "-d", "--network", "none", "--memory", "256", "base", "sleep", "1000")
+    run(home, "rm", "-f", run(home, "fork", parent))
+    for mebibytes in (0, 4, 16, 48):
+        run(home, "exec", parent, "sh", "-c", f"head -c {mebibytes << 20} /dev/zero > /dev/shm/written")
+        before = len(captures(home))
+        run(home, "rm", "-f", run(home, "fork", parent))
+        line(f"pause after {mebibytes} MiB were written, ms", median(captures(home)[before:]))
+
+
+def main():
+    boots()
+    home = boxtest.Home()
+    try:
+        templates(home)
+        forks(home)
+    finally:
+        home.close()
+
+
+if __name__ == "__main__":
+    main()
