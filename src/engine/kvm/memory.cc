@@ -38,6 +38,7 @@ std::vector<MemoryRange> memory_map(uint64_t bytes) {
 
 Result<std::vector<MemoryLayer>> duplicate(const std::vector<MemoryLayer>& layers) {
     std::vector<MemoryLayer> copies;
+    copies.reserve(layers.size());
     for (const MemoryLayer& layer : layers)
         copies.push_back({TRY(layer.file.duplicate()), layer.runs, layer.id});
     return copies;
