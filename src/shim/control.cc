@@ -114,7 +114,7 @@ void Supervisor::handle_box(const Connection& connection, const rpc::RequestView
     }
     if (request.method == "SetMemory") {
         v1::MemoryTarget target;
-        if (!parse(request, target, responder)) return;
+        if (!rpc::parse(request, target, responder)) return;
         const auto set = set_memory(target.mib());
         return set.ok() ? responder.reply(v1::Empty()) : responder.fail(set.error());
     }
