@@ -210,7 +210,8 @@ Result<Authenticator::Known> Authenticator::fetch_token(const AuthTarget& target
     if (token.empty() || token.find_first_of("\r\n") != std::string::npos)
         return root.error("is missing from the answer");
     // The specification's default and minimum; a little less, so as not to be late.
-    const int64_t seconds = std::clamp<int64_t>(TRY(root.integer_or("expires_in", 60)), 60, int64_t{24} * 3600);
+    const int64_t seconds =
+        std::clamp<int64_t>(TRY(root.integer_or("expires_in", 60)), 60, int64_t{24} * 3600);
     return Known{"Bearer " + token, std::chrono::steady_clock::now() + std::chrono::seconds(seconds - 10)};
 }
 
