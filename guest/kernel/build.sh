@@ -6,6 +6,7 @@
 # The result is cached by the content of everything that makes it: source, configs, patches, compiler and
 # the steps below. Set BOXLITE_KERNEL_SOURCE to a linux-source tarball to build from that one.
 set -euo pipefail
+shopt -s nullglob
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/boxlite
@@ -118,9 +119,10 @@ build_kernel() {
 locked() { (flock 9 && "$@") 9> "$cache/$1.lock"; }
 
 target=${1:-}
-# Static and below 2 GiB, the uml kernel does not need the large code model that its makefile asks for.
+# Static and below 2 GiB, the uml kernel does not need the large code model that its makefile asks for, nor
+# tables for unwinding.
 case $target in
-    uml) arch=um image=linux flags=-mcmodel=small ;;
+    uml) arch=um image=linux flags='-mcmodel=small -fno-asynchronous-unwind-tables' ;;
     x86_64) arch=x86_64 image=vmlinux flags= ;;
     *) die "usage: build.sh uml|x86_64" ;;
 esac
@@ -128,11 +130,11 @@ mkdir -p "$cache"
 
 tarball=$(locked source_tarball)
 configs=("$here/common.config" "$here/$target.config")
-patches=("$here"/patches/*.patch)
+patches=("$here/patches/$arch"/*.patch)
 version=$(basename "$tarball") version=${version#linux-source-} version=${version%.tar.xz}
 if at_least 6.16 "$version"; then
     configs+=("$here/since-6.16.config")
-    patches+=("$here"/patches/since-6.16/*.patch)
+    patches+=("$here/patches/$arch"/since-6.16/*.patch)
 fi
 key=$({ sha256sum < "$tarball"; cat "${configs[@]}" "${patches[@]}"
         echo "$arch $flags"; declare -f unpack run_make build_kernel; gcc --version; } | sha256sum | cut -c1-20)

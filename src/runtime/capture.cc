@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "disk/qcow2.h"
+#include "rpc/sized.h"
 #include "runtime/layers.h"
 
 namespace boxlite::runtime {
@@ -29,17 +30,11 @@ Result<CapturedMachine> receive_machine(const base::Fd& listener) {
     if (!peer.valid()) return base::errno_error(ErrorCode::kPortal, "take the supervisor's machine");
     TRY(base::set_nonblocking(peer.get(), false));
     CapturedMachine machine;
-    uint8_t length[4];
-    if (TRY(base::recv_with_fds(peer.get(), {length, 1}, machine.memory)) != 1)
+    uint8_t first = 0;
+    if (TRY(base::recv_with_fds(peer.get(), {&first, 1}, machine.memory)) != 1)
         return base::make_error(ErrorCode::kPortal, "the supervisor did not hand its machine over");
-    TRY(base::read_exact(peer.get(), {length + 1, 3}));
-    const uint32_t size = base::load_be<uint32_t>(length);
-    if (size > kMaxImageBytes)
-        return base::make_error(ErrorCode::kPortal, "the supervisor's machine has a state of {} bytes", size);
-    base::Bytes bytes(size);
-    TRY(base::read_exact(peer.get(), bytes));
-    if (!machine.image.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
-        return base::make_error(ErrorCode::kPortal, "the supervisor's machine is damaged");
+    TRY_CONTEXT(rpc::read_sized(peer.get(), first, kMaxImageBytes, machine.image),
+                "the machine that the supervisor hands over");
     return machine;
 }
 

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "rpc/box.pb.h"
 #include "rpc/channel.h"
+#include "rpc/sized.h"
 #include "shim/output_log.h"
 
 namespace {
@@ -114,12 +115,10 @@ class FakeShim {
 };
 
 Result<void> run() {
-    uint8_t length[4];
-    TRY(base::read_exact(STDIN_FILENO, length));
-    base::Bytes bytes(base::load_be<uint32_t>(length));
-    TRY(base::read_exact(STDIN_FILENO, bytes));
     v1::BoxSpec spec;
-    (void)spec.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+    uint8_t first = 0;
+    TRY(base::read_exact(STDIN_FILENO, {&first, 1}));
+    TRY(rpc::read_sized(STDIN_FILENO, first, UINT32_MAX, spec));
     auto loop = TRY(base::EventLoop::make());
     FakeShim shim(*loop, std::move(spec));
     const auto started = shim.start();

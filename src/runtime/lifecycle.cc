@@ -33,23 +33,25 @@ Error no_such_box(const BoxConfig& config) {
 
 // A machine that has booted already, where there is one; else the next box finds one.
 Result<Launched> launch_on_template(const RuntimeImpl& runtime, const std::string& program,
-                                    const BoxFolder& folder, const v1::BoxSpec& spec) {
+                                    const BoxFolder& folder, const base::FileLock& changes,
+                                    const v1::BoxSpec& spec) {
     if (const auto booted = find_template(runtime, spec)) {
         v1::BoxSpec onward = spec;
         *onward.mutable_machine() = booted->image;
         onward.set_fresh_machine(true);
-        auto launched = launch_supervisor(program, folder, onward, booted->memory);
+        auto launched = launch_supervisor(program, folder, changes, onward, booted->memory);
         if (launched.ok()) return launched;
         base::log_warn("a template was of no use; the box boots",
                        {{"box", spec.box_id()}, {"error", launched.error().message}});
     }
-    auto launched = launch_supervisor(program, folder, spec, kNoFiles);
+    auto launched = launch_supervisor(program, folder, changes, spec, kNoFiles);
     if (launched.ok()) make_missing_template(runtime, spec);
     return launched;
 }
 
 // The launch itself. The caller holds the change lock and no supervisor exists.
-Result<void> launch(const BoxImpl& box, BoxRecord& record, const StartOptions& options, const GoingOn& from) {
+Result<void> launch(const BoxImpl& box, const base::FileLock& changes, BoxRecord& record,
+                    const StartOptions& options, const GoingOn& from) {
     v1::BoxSpec spec = box_spec(record.config, box.folder, options);
     spec.set_log_dir(box.runtime->home.logs());
     if (from.machine) {
@@ -78,10 +80,10 @@ Result<void> launch(const BoxImpl& box, BoxRecord& record, const StartOptions& o
         .status = BoxStatus::kRunning, .started_at = base::realtime_ns(), .boot_id = TRY(host_boot_id())};
     // Before the launch: whoever finds the box dead after a crash of ours then corrects the record.
     TRY(box.runtime->state->set_state(box.config.id, record.state));
-    auto launched =
-        from.machine || spec.engine() != "kvm" || spec.huge_pages()
-            ? launch_supervisor(program, box.folder, spec, from.machine ? from.machine->memory : kNoFiles)
-            : launch_on_template(*box.runtime, program, box.folder, spec);
+    auto launched = from.machine || spec.engine() != "kvm" || spec.huge_pages()
+                        ? launch_supervisor(program, box.folder, changes, spec,
+                                            from.machine ? from.machine->memory : kNoFiles)
+                        : launch_on_template(*box.runtime, program, box.folder, changes, spec);
     // The guest waits for them. Also none: then it waits for nothing more.
     if (launched.ok() && intercepts)
         if (auto sent = send_values(box.folder, secrets); !sent.ok()) {
@@ -202,7 +204,7 @@ Result<bool> launch_box(const BoxImpl& box, const StartOptions& options, const G
         if (!TRY(wait_for_end(*connection, kPowerOffBudget))) kill_supervisor(*connection);
     }
     TRY(wait_until_gone(box.folder, kPowerOffBudget));
-    TRY(launch(box, record, options, from));
+    TRY(launch(box, lock, record, options, from));
     return true;
 }
 

@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "jail/cgroup.h"
+#include "rpc/sized.h"
 
 namespace boxlite::runtime {
 
@@ -77,12 +78,9 @@ Result<std::string> read_line(int fd, base::Deadline deadline) {
     }
 }
 
-// The length goes first, since the stream stays open as the box's lifeline.
+// The stream stays open as the box's lifeline.
 Result<void> send_spec(int socket, const v1::BoxSpec& spec, const std::vector<base::Fd>& memory) {
-    const std::string body = spec.SerializeAsString();
-    std::string message(4, '\0');
-    base::store_be(message.data(), static_cast<uint32_t>(body.size()));
-    message += body;
+    const std::string message = rpc::sized(spec);
     std::vector<int> files;
     for (const base::Fd& file : memory) files.push_back(file.get());
     return base::send_with_fds(socket, base::as_bytes(message), files);
@@ -182,18 +180,19 @@ std::optional<ExitRecord> read_exit_record(const BoxFolder& folder) {
 }
 
 Result<Launched> launch_supervisor(const std::string& program, const BoxFolder& folder,
-                                   const v1::BoxSpec& spec, const std::vector<base::Fd>& memory) {
+                                   const base::FileLock& changes, const v1::BoxSpec& spec,
+                                   const std::vector<base::Fd>& memory) {
     TRY(base::make_directories(folder.logs(), 0700));
     base::FdPair input = TRY(base::make_socketpair(SOCK_STREAM));
     base::FdPair greeting = TRY(base::make_pipe());
     const base::Fd errors =
         TRY(base::open_file(folder.supervisor_stderr(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600));
     // A session of its own: the terminal's ^C is for the client, which decides what it means.
-    base::Process process = TRY(
-        base::Process::spawn({.argv = {program, spec.box_id()},
-                              .env = supervisor_environment(),
-                              .fds = {{input.second.get(), 0}, {greeting.second.get(), 1}, {errors.get(), 2}},
-                              .new_session = true}));
+    base::Process process = TRY(base::Process::spawn(
+        {.argv = {program, spec.box_id()},
+         .env = supervisor_environment(),
+         .fds = {{input.second.get(), 0}, {greeting.second.get(), 1}, {errors.get(), 2}, {changes.fd(), 3}},
+         .new_session = true}));
     input.second.reset();
     greeting.second.reset();
 

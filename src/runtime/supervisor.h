@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/file.h"
 #include "base/process.h"
 #include "rpc/box.pb.h"
 #include "rpc/client.h"
@@ -68,9 +69,11 @@ struct Launched {
     base::Fd lifeline;
 };
 // Starts the supervisor and returns when it answers on its socket; the guest is then still booting.
-// The caller holds the change lock and has made sure that there is no other supervisor.
+// The caller holds the change lock, `changes`, and has made sure that there is no other supervisor. The
+// supervisor keeps the lock until it answers, so that nobody else comes in between when the caller is killed.
 // `memory`: the files of spec.machine()'s layers.
 Result<Launched> launch_supervisor(const std::string& program, const BoxFolder& folder,
-                                   const v1::BoxSpec& spec, const std::vector<base::Fd>& memory);
+                                   const base::FileLock& changes, const v1::BoxSpec& spec,
+                                   const std::vector<base::Fd>& memory);
 
 }  // namespace boxlite::runtime

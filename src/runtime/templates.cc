@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "image/digest.h"
+#include "rpc/sized.h"
 #include "runtime/supervisor.h"
 
 namespace boxlite::runtime {
@@ -57,11 +58,8 @@ Result<void> make(const RuntimeImpl& runtime, const v1::BoxSpec& box) {
     spec.set_memory_mib(box.memory_mib());
     spec.set_network(box.has_network());
     spec.set_log_dir(box.log_dir());
-    const std::string body = spec.SerializeAsString();
-    std::string message(4, '\0');
-    base::store_be(message.data(), static_cast<uint32_t>(body.size()));
     const auto started = TRY(base::run_command({TRY(runtime.assets.supervisor()), "--make-template"},
-                                               message + body, size_t{64} << 10, kHandOverBudget));
+                                               rpc::sized(spec), size_t{64} << 10, kHandOverBudget));
     if (started.status.shell_code() != 0) return base::make_error(ErrorCode::kEngine, "{}", started.err);
     return {};
 }
@@ -71,8 +69,10 @@ Result<void> make(const RuntimeImpl& runtime, const v1::BoxSpec& box) {
 std::optional<CapturedMachine> find_template(const RuntimeImpl& runtime, const v1::BoxSpec& spec) {
     const auto key = template_key(runtime, spec);
     if (!key.ok()) return std::nullopt;
-    auto machine = read_template(*key, runtime.home.templates() + "/" + *key);
+    const std::string folder = runtime.home.templates() + "/" + *key;
+    auto machine = read_template(*key, folder);
     if (!machine.ok()) return std::nullopt;
+    ::utimensat(AT_FDCWD, folder.c_str(), nullptr, 0);  // those that are used longest ago make room
     return std::move(machine).value();
 }
 

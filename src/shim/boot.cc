@@ -24,6 +24,8 @@ constexpr milliseconds kBootCheckInterval{1'000};
 constexpr milliseconds kLittleProgress{20};
 // The guest may have to replay a journal or grow a file system.
 constexpr milliseconds kSetupBudget{60'000};
+// For all of it: nothing waits for a start without end, whatever it is that hangs.
+constexpr milliseconds kStartBudget{180'000};
 
 Result<std::shared_ptr<engine::MachineSnapshot>> take_machine(v1::BoxSpec& spec,
                                                               std::vector<base::Fd> files) {
@@ -75,9 +77,19 @@ Result<void> Supervisor::boot(std::vector<base::Fd> memory) {
 
 void Supervisor::check_boot() {
     const auto waited = base::Clock::now() - boot_began_;
+    if (agent_ && waited < kStartBudget) {
+        boot_timer_ = loop_.after(kBootCheckInterval, [this] { check_boot(); });
+        return;
+    }
+    if (agent_)
+        return fail_boot(base::make_error(ErrorCode::kEngine,
+                                          "the box did not start in {} s: {} did not become ready",
+                                          kStartBudget.count() / 1000,
+                                          interceptor_pending_ ? "its TLS process"
+                                          : guest_up_          ? "its network"
+                                                               : "the guest"));
     const auto used = machine_->processor_time(), before = std::exchange(boot_processor_time_, used);
     const bool starved = used - before >= kLittleProgress && waited < kBusyHostBudget;
-    if (agent_) return;
     if (used < kAgentProcessorBudget && (waited < kAgentBudget || starved)) {
         boot_timer_ = loop_.after(kBootCheckInterval, [this] { check_boot(); });
         return;
@@ -252,7 +264,7 @@ void Supervisor::start_main() {
     v1::StartRequest request;
     request.set_id("main");
     *request.mutable_process() = spec_.main();
-    agent_->call("boxlite.v1.Execution", "Start", request, {},
+    agent_->call("boxlite.v1.Execution", "Start", request, kSetupBudget,
                  [this](const Result<std::string_view>& answer) {
                      if (state_ != State::kStarting) return;
                      if (!answer.ok()) return fail_boot(answer.error());

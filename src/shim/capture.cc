@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "disk/qcow2.h"
+#include "rpc/sized.h"
 #include "shim/supervisor.h"
 
 namespace boxlite::shim {
@@ -41,10 +42,7 @@ v1::MachineImage to_message(const engine::MachineSnapshot& snapshot) {
 Result<void> hand_over(const std::string& socket, const engine::MachineSnapshot& snapshot) {
     const base::Fd peer = TRY(base::connect_unix(socket));
     ::setsockopt(peer.get(), SOL_SOCKET, SO_SNDTIMEO, &kSendBudget, sizeof kSendBudget);
-    const std::string body = to_message(snapshot).SerializeAsString();
-    std::string message(4, '\0');
-    base::store_be(message.data(), static_cast<uint32_t>(body.size()));
-    message += body;
+    const std::string message = rpc::sized(to_message(snapshot));
     std::vector<int> files;
     for (const engine::MemoryLayer& layer : snapshot.memory) files.push_back(layer.file.get());
     return base::send_with_fds(peer.get(), base::as_bytes(message), files);

@@ -3,6 +3,7 @@
 // TemplateSpec on stdin) it makes one while its creator goes on.
 //   stdin   length (32 bits, big endian) and a BoxSpec; then the lifeline of a box that is not detached
 //   stdout  one line: "ok", or "error <code> <message>"; then closed
+//   3       the box's change lock, held until that line
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -15,6 +16,7 @@
 #include <string_view>
 
 #include "base/log.h"
+#include "rpc/sized.h"
 #include "shim/supervisor.h"
 #include "shim/template.h"
 
@@ -23,26 +25,12 @@ namespace {
 
 constexpr uint32_t kMaxSpecBytes = 4 << 20;
 constexpr uint32_t kTerminationGraceMs = 5000;
+constexpr int kChangeLockFd = 3;
 
 struct Specification {
     v1::BoxSpec box;
     std::vector<base::Fd> memory;
 };
-
-// What follows on stdin once the first byte of its length has been read.
-template <typename Message>
-Result<void> read_message(uint8_t first, Message& message) {
-    uint8_t length[4] = {first};
-    TRY_CONTEXT(base::read_exact(STDIN_FILENO, {length + 1, 3}), "a specification");
-    const uint32_t size = base::load_be<uint32_t>(length);
-    if (size > kMaxSpecBytes)
-        return base::make_error(ErrorCode::kInvalidArgument, "a specification of {} bytes", size);
-    base::Bytes bytes(size);
-    TRY_CONTEXT(base::read_exact(STDIN_FILENO, bytes), "a specification");
-    if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
-        return base::make_error(ErrorCode::kInvalidArgument, "a specification that is damaged");
-    return {};
-}
 
 Result<Specification> read_spec() {
     // Descriptors come with the first byte.
@@ -50,7 +38,7 @@ Result<Specification> read_spec() {
     uint8_t first = 0;
     if (TRY(base::recv_with_fds(STDIN_FILENO, {&first, 1}, specification.memory)) != 1)
         return base::make_error(ErrorCode::kInvalidArgument, "no specification of a box came");
-    TRY(read_message(first, specification.box));
+    TRY_CONTEXT(rpc::read_sized(STDIN_FILENO, first, kMaxSpecBytes, specification.box), "a specification");
     return specification;
 }
 
@@ -94,7 +82,7 @@ Result<void> run_template_maker() {
     v1::TemplateSpec spec;
     uint8_t first = 0;
     TRY_CONTEXT(base::read_exact(STDIN_FILENO, {&first, 1}), "a specification");
-    TRY(read_message(first, spec));
+    TRY_CONTEXT(rpc::read_sized(STDIN_FILENO, first, kMaxSpecBytes, spec), "a specification");
     if (const pid_t child = ::fork(); child != 0) {
         if (child < 0) return base::errno_error(ErrorCode::kEngine, "start a process");
         return {};
@@ -109,7 +97,13 @@ Result<void> run_template_maker() {
     return {};
 }
 
+// The lock of whoever changes the box: until this process answers, it is still being started.
+base::Fd inherited_change_lock() {
+    return base::Fd(::fcntl(kChangeLockFd, F_SETFD, FD_CLOEXEC) == 0 ? kChangeLockFd : -1);
+}
+
 Result<void> run() {
+    base::Fd starting = inherited_change_lock();
     auto spec = read_spec();
     if (!spec.ok()) {
         greet(spec.error());
@@ -122,6 +116,7 @@ Result<void> run() {
     auto supervisor =
         Supervisor::start(*loop, std::move(spec->box), base::Fd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)),
                           std::move(spec->memory));
+    starting.reset();
     greet(supervisor.ok() ? Result<void>() : supervisor.error());
     if (!supervisor.ok()) return std::move(supervisor).error();
     TRY(loop->watch(signals.get(), EPOLLIN, [&](uint32_t) {

@@ -150,7 +150,7 @@ class Maker {
     std::shared_ptr<rpc::Channel> agent_;
 };
 
-// The newest stay.
+// Those made or used last stay.
 void remove_old(const std::string& folder) {
     namespace fs = std::filesystem;
     std::error_code error;

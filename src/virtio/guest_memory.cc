@@ -6,6 +6,12 @@
 #include <cstring>
 
 namespace boxlite::virtio {
+namespace {
+
+// The uml kernel brings its memory in by chunks of this size too.
+constexpr uint64_t kChunk = 64 << 10;
+
+}  // namespace
 
 Result<MappedMemory> MappedMemory::map(int fd, uint64_t offset, uint64_t size, bool shared) {
     const int flags = shared ? MAP_SHARED : MAP_PRIVATE | MAP_NORESERVE;
@@ -13,7 +19,21 @@ Result<MappedMemory> MappedMemory::map(int fd, uint64_t offset, uint64_t size, b
     if (data == MAP_FAILED)
         return base::errno_error(ErrorCode::kEngine, "map {} bytes of guest memory", size);
     ::madvise(data, size, MADV_DONTDUMP);
-    return MappedMemory(static_cast<uint8_t*>(data), size);
+    return MappedMemory(static_cast<uint8_t*>(data), size, shared);
+}
+
+MappedMemory::MappedMemory(uint8_t* data, size_t size, bool shared) : data_(data), size_(size) {
+    if (shared) brought_in_ = std::make_unique<std::atomic<uint8_t>[]>(size / kChunk + 1);
+}
+
+void MappedMemory::bring_in(uint64_t offset, uint64_t length) const {
+    if (!brought_in_) return;
+    for (uint64_t chunk = offset / kChunk; chunk <= (offset + length - 1) / kChunk; ++chunk) {
+        if (brought_in_[chunk].load(std::memory_order_relaxed)) continue;
+        brought_in_[chunk].store(1, std::memory_order_relaxed);
+        ::madvise(data_ + chunk * kChunk, std::min<uint64_t>(kChunk, size_ - chunk * kChunk),
+                  MADV_POPULATE_WRITE);
+    }
 }
 
 MappedMemory& MappedMemory::operator=(MappedMemory&& other) noexcept {
@@ -21,6 +41,7 @@ MappedMemory& MappedMemory::operator=(MappedMemory&& other) noexcept {
         unmap();
         data_ = std::exchange(other.data_, nullptr);
         size_ = std::exchange(other.size_, 0);
+        brought_in_ = std::move(other.brought_in_);
     }
     return *this;
 }
@@ -43,14 +64,19 @@ Result<std::shared_ptr<const GuestMemory>> GuestMemory::make(std::vector<Region>
     return std::shared_ptr<const GuestMemory>(new GuestMemory(std::move(regions)));
 }
 
-uint8_t* GuestMemory::translate(uint64_t address, uint64_t length) const {
+const GuestMemory::Region* GuestMemory::find(uint64_t address, uint64_t length) const {
     for (const Region& region : regions_) {
         if (address < region.guest_address) return nullptr;
         const uint64_t offset = address - region.guest_address;
         if (offset >= region.memory.size()) continue;
-        return length <= region.memory.size() - offset ? region.memory.data() + offset : nullptr;
+        return length <= region.memory.size() - offset ? &region : nullptr;
     }
     return nullptr;
+}
+
+uint8_t* GuestMemory::translate(uint64_t address, uint64_t length) const {
+    const Region* region = find(address, length);
+    return region ? region->memory.data() + (address - region->guest_address) : nullptr;
 }
 
 bool GuestMemory::read(uint64_t address, std::span<uint8_t> out) const {
@@ -69,6 +95,11 @@ bool GuestMemory::write(uint64_t address, base::ByteView data) const {
 
 iovec GuestMemory::range_for_io(uint64_t address, uint64_t length) const {
     return {translate(address, length), length};
+}
+
+void GuestMemory::bring_in(uint64_t address, uint64_t length) const {
+    const Region* region = find(address, length);
+    if (region && length > 0) region->memory.bring_in(address - region->guest_address, length);
 }
 
 void GuestMemory::discard(uint64_t address, uint64_t length) const {

@@ -5,6 +5,7 @@
 
 #include <sys/uio.h>
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <vector>
@@ -22,17 +23,24 @@ class MappedMemory {
     // written stays in this mapping.
     static Result<MappedMemory> map(int fd, uint64_t offset, uint64_t size, bool shared = true);
     MappedMemory(MappedMemory&& other) noexcept
-        : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+        : data_(std::exchange(other.data_, nullptr)),
+          size_(std::exchange(other.size_, 0)),
+          brought_in_(std::move(other.brought_in_)) {}
     MappedMemory& operator=(MappedMemory&& other) noexcept;
     ~MappedMemory() { unmap(); }
     uint8_t* data() const { return data_; }
     size_t size() const { return size_; }
 
+    // Maps the pages of a range of a shared mapping with their neighbours, by one call for many: the first
+    // touch of each would be a fault of its own. A hint; any thread.
+    void bring_in(uint64_t offset, uint64_t length) const;
+
   private:
-    MappedMemory(uint8_t* data, size_t size) : data_(data), size_(size) {}
+    MappedMemory(uint8_t* data, size_t size, bool shared);
     void unmap();
     uint8_t* data_ = nullptr;
     size_t size_ = 0;
+    std::unique_ptr<std::atomic<uint8_t>[]> brought_in_;  // a flag for each chunk, when shared
 };
 
 class GuestMemory {
@@ -63,6 +71,8 @@ class GuestMemory {
     // The range for a system call to fill or drain (readv, pwritev): the kernel copies, we never look.
     // A zero iov_base means that the range is not guest memory.
     iovec range_for_io(uint64_t address, uint64_t length) const;
+    // Before a device transfers to or from the range.
+    void bring_in(uint64_t address, uint64_t length) const;
 
     // Gives the whole pages of the range back to the host: they read as zeroes, or as what lies under a
     // private mapping. Nothing happens to a range that is not guest memory.
@@ -74,6 +84,7 @@ class GuestMemory {
 
   private:
     explicit GuestMemory(std::vector<Region> regions) : regions_(std::move(regions)) {}
+    const Region* find(uint64_t address, uint64_t length) const;
     uint8_t* translate(uint64_t address, uint64_t length) const;
     std::vector<Region> regions_;
 };

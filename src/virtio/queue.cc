@@ -216,6 +216,7 @@ std::vector<iovec> segments_for_io(const GuestMemory& memory, const std::vector<
             continue;
         }
         const uint64_t n = std::min<uint64_t>(limit, segment.length - offset);
+        memory.bring_in(segment.address + offset, n);
         parts.push_back(memory.range_for_io(segment.address + offset, n));
         limit -= n;
         offset = 0;

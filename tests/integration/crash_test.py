@@ -3,6 +3,7 @@ and ten in the middle of synced writes: the next use tells the truth and works, 
 stays behind."""
 import json
 import os
+import signal
 import subprocess
 import time
 import unittest
@@ -92,6 +93,23 @@ class Crash(BoxTest):
             self.runs("box")
             self.assertEqual(self.output("exec", "box", "echo", "here"), "here\n")
             self.check("stop", "box")
+        self.nothing_stays()
+
+    def test_the_client_dies_before_its_supervisor_answers(self):
+        """The next one waits for that supervisor, instead of taking it for one that ends or starting another."""
+        client = self.start("exec", "box", "true", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_until(lambda: supervisor_of(client), "the supervisor is born")
+        supervisor = supervisor_of(client)
+        os.kill(supervisor, signal.SIGSTOP)
+        kill(client.pid)
+        client.wait()
+        following = self.start("exec", "box", "echo", "here", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        with self.assertRaises(subprocess.TimeoutExpired):
+            following.communicate(timeout=1)
+        os.kill(supervisor, signal.SIGCONT)
+        out, errors = following.communicate(timeout=60)
+        self.assertEqual((following.returncode, out), (0, b"here\n"), errors)
+        self.check("stop", "box")
         self.nothing_stays()
 
     def test_the_client_dies_while_its_run_begins(self):
