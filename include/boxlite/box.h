@@ -19,6 +19,7 @@
 #include "boxlite/execution.h"
 #include "boxlite/options.h"
 #include "boxlite/result.h"
+#include "boxlite/tunnel.h"
 
 namespace boxlite {
 
@@ -218,6 +219,10 @@ class Box {
     // What the box's network did in its last run, oldest first, until `sink` returns false; with `follow`,
     // until the box stops. About the last 8 MiB are kept.
     Result<void> network_log(const LogOptions& options, const std::function<bool(const FlowRecord&)>& sink);
+
+    // A connection to a TCP port that a program in the running box listens on, at the box's loopback
+    // addresses; the port need not be published. kNetwork: nothing listens there; kStopped.
+    Result<Tunnel> tunnel(uint16_t port);
 
     // Docker's rules for the destination: a directory that exists takes the source under its own name, else
     // the source becomes the destination. A stopped box is started for the copy and stopped afterwards. Links

@@ -44,7 +44,7 @@ Execution::Execution(base::EventLoop& loop, Container& container, std::string id
       terminal_(terminal),
       start_(std::move(start)),
       events_(std::move(events)),
-      in_(loop, std::move(stdio.in), terminal),
+      in_(loop, std::move(stdio.in), terminal ? InputStream::Kind::kTerminal : InputStream::Kind::kPipe),
       out_(loop, std::move(stdio.out)),
       err_(loop, std::move(stdio.err)) {}
 

@@ -22,7 +22,7 @@ v1::SetupResponse describe_guest() {
 
 }  // namespace
 
-Guest::Guest(base::EventLoop& loop) : executions_(loop), files_(loop) {
+Guest::Guest(base::EventLoop& loop) : executions_(loop), files_(loop), tunnels_(loop) {
     router_.add<v1::SetupRequest>(kService, "Setup",
                                   [this](const v1::SetupRequest& request, rpc::Responder responder) {
                                       answer(responder, setup(request));
@@ -48,6 +48,7 @@ Guest::Guest(base::EventLoop& loop) : executions_(loop), files_(loop) {
     });
     executions_.add_routes(router_);
     files_.add_routes(router_);
+    tunnels_.add_routes(router_);
 }
 
 Result<v1::SetupResponse> Guest::setup(const v1::SetupRequest& request) {
@@ -84,6 +85,7 @@ Result<v1::SetupResponse> Guest::resume(const v1::ResumeRequest& request) {
 void Guest::host_lost() {
     executions_.host_lost();
     files_.close_handles();
+    tunnels_.close_all();
 }
 
 void Guest::shutdown(std::chrono::milliseconds grace, std::function<void(Result<void>)> done) {

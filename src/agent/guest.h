@@ -10,6 +10,7 @@
 #include "agent/files.h"
 #include "agent/messages.h"
 #include "agent/router.h"
+#include "agent/tunnels.h"
 #include "base/event_loop.h"
 
 namespace boxlite::agent {
@@ -44,6 +45,7 @@ class Guest {
     std::unique_ptr<Container> container_;
     Executions executions_;
     Files files_;
+    Tunnels tunnels_;
     bool setup_called_ = false;
     std::optional<Result<void>> left_;
 };

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,10 +26,6 @@ void answer_end(rpc::Responder& responder) {
     std::array<uint8_t, 4> message;
     const uint8_t* end = rpc::write_number_field(message.data(), kEofField, 1);
     responder.reply(base::as_text({message.data(), static_cast<size_t>(end - message.data())}));
-}
-
-Error no_reader() {
-    return {ErrorCode::kInvalidState, "nobody reads the process's standard input any more"};
 }
 
 }  // namespace
@@ -101,6 +98,12 @@ void OutputStream::close() {
     waiting_.clear();
 }
 
+Error InputStream::no_reader() const {
+    return {ErrorCode::kInvalidState, kind_ == Kind::kSocket
+                                          ? "the program at the box's port takes no more"
+                                          : "nobody reads the process's standard input any more"};
+}
+
 void InputStream::write(std::string data, bool close_after, rpc::Responder responder) {
     if (!fd_.valid()) return responder.fail(no_reader());
     waiting_.push_back({std::move(data), 0, close_after, std::move(responder)});
@@ -124,7 +127,7 @@ void InputStream::serve() {
             first.written += static_cast<size_t>(n);
         }
         rpc::Responder responder = std::move(first.responder);
-        const bool closing = first.close_after && !terminal_;
+        const bool closing = first.close_after && kind_ != Kind::kTerminal;
         waiting_.pop_front();
         responder.reply(std::string_view());
         if (closing) return close();
@@ -142,6 +145,7 @@ void InputStream::arm() {
 void InputStream::close() {
     if (watched_) loop_.unwatch(fd_.get());
     watched_ = false;
+    if (kind_ == Kind::kSocket && fd_.valid()) (void)::shutdown(fd_.get(), SHUT_WR);
     fd_.reset();
     for (Waiting& waiting : waiting_) waiting.responder.fail(no_reader());
     waiting_.clear();

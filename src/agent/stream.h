@@ -1,6 +1,7 @@
-// The agent's ends of a process's standard input and output. Nothing is buffered here but the bytes of
-// requests at hand: the kernel's pipe or terminal is the only buffer, so whoever is slow holds up whoever
-// is fast. A pipe that turns out to carry much is enlarged, so that each request carries more.
+// The agent's ends of a process's standard input and output, or of a tunnel's socket. Nothing is buffered
+// here but the bytes of requests at hand: the kernel's pipe or terminal is the only buffer, so whoever is
+// slow holds up whoever is fast. A pipe that turns out to carry much is enlarged, so that each request
+// carries more.
 #pragma once
 
 #include <deque>
@@ -56,9 +57,14 @@ class OutputStream {
 // Takes Write requests in their order. Each is answered when the pipe has taken all of its bytes.
 class InputStream {
   public:
-    // `fd` is non-blocking; invalid: closed. With `terminal`, a close after the data is not passed on.
-    InputStream(base::EventLoop& loop, base::Fd fd, bool terminal)
-        : loop_(loop), fd_(std::move(fd)), terminal_(terminal) {}
+    enum class Kind {
+        kPipe,
+        kTerminal,  // a close after the data is not passed on
+        kSocket,    // a close ends the sending half, also where the descriptor has duplicates
+    };
+    // `fd` is non-blocking; invalid: closed.
+    InputStream(base::EventLoop& loop, base::Fd fd, Kind kind)
+        : loop_(loop), fd_(std::move(fd)), kind_(kind) {}
     InputStream(const InputStream&) = delete;
     InputStream& operator=(const InputStream&) = delete;
     ~InputStream() { close(); }
@@ -76,12 +82,13 @@ class InputStream {
         bool close_after = false;
         rpc::Responder responder;
     };
+    Error no_reader() const;
     void serve();
     void arm();
 
     base::EventLoop& loop_;
     base::Fd fd_;
-    bool terminal_;
+    Kind kind_;
     bool watched_ = false;
     bool enlarged_ = false;
     std::deque<Waiting> waiting_;

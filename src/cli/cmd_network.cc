@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/network_tunnel.h"
 #include "cli/output.h"
 #include "cli/process_flags.h"
 #include "cli/secret_flags.h"
@@ -96,11 +97,7 @@ std::string json_line(const FlowRecord& flow) {
     return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-Result<int> network(Context& context, const Arguments& arguments) {
-    if (arguments.operands[0] != "log")
-        return base::make_error(ErrorCode::kInvalidArgument,
-                                "'{}' is no command of `boxlite network`; there is `boxlite network log BOX`",
-                                arguments.operands[0]);
+Result<int> log(Box& box, const Arguments& arguments) {
     const std::string format = arguments.value("format", "text");
     if (format != "text" && format != "json")
         return base::make_error(ErrorCode::kInvalidArgument,
@@ -108,14 +105,35 @@ Result<int> network(Context& context, const Arguments& arguments) {
     LogOptions options;
     options.follow = arguments.enabled("follow");
     if (arguments.has("tail")) options.tail = TRY(arguments.number("tail", 0, 0, UINT64_MAX));
-    const Runtime runtime = TRY(context.runtime());
-    Box box = TRY(runtime.get(arguments.operands[1]));
     bool broken = false;
     TRY(box.network_log(options, [&](const FlowRecord& flow) {
         broken = !write_out(format == "json" ? json_line(flow) : text_line(flow));
         return !broken;
     }));
     return broken ? kExitBrokenPipe : 0;
+}
+
+Result<int> tunnel(Box& box, const std::string& text, const Arguments& arguments) {
+    uint16_t port = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+    if (error != std::errc() || end != text.data() + text.size() || port == 0)
+        return base::make_error(ErrorCode::kInvalidArgument, "'{}' is no port: 1 to 65535 are", text);
+    if (arguments.has("listen")) return tunnel_listener(box, port, arguments.value("listen"));
+    return tunnel_standard_streams(box, port);
+}
+
+Result<int> network(Context& context, const Arguments& arguments) {
+    const std::vector<std::string>& words = arguments.operands;
+    const std::string& action = words[0];
+    if (action != "log" && action != "tunnel")
+        return base::make_error(ErrorCode::kInvalidArgument, "unknown action '{}'; there are log and tunnel",
+                                action);
+    if (words.size() != (action == "log" ? 2 : 3))
+        return base::make_error(ErrorCode::kInvalidArgument, "network {} needs {}", action,
+                                action == "log" ? "a box and nothing else" : "a box and a port inside it");
+    const Runtime runtime = TRY(context.runtime());
+    Box box = TRY(runtime.get(words[1]));
+    return action == "log" ? log(box, arguments) : tunnel(box, words[2], arguments);
 }
 
 }  // namespace
@@ -142,13 +160,17 @@ std::vector<Command> network_commands() {
              .run = update,
              .operand_kind = "box"},
             {.name = "network",
-             .operands = "log BOX",
-             .summary = "Show the connections of a box that have ended, and what was refused",
-             .flags = {{'f', "follow", "", "go on until the box stops"},
-                       {'n', "tail", "N", "only the last lines"},
-                       {0, "format", "FORMAT", "text or json (text)"}},
+             .operands = "log|tunnel BOX [PORT]",
+             .summary = "Show the connections of a box that have ended and what was refused, or connect to "
+                        "a port inside it",
+             .flags = {{'f', "follow", "", "log: go on until the box stops"},
+                       {'n', "tail", "N", "log: only the last lines"},
+                       {0, "format", "FORMAT", "log: text or json (text)"},
+                       {0, "listen", "ADDRESS",
+                        "tunnel: for each connection to PORT, ADDR:PORT or unix:/PATH of the host, instead "
+                        "of once on standard input and output"}},
              .least = 2,
-             .most = 2,
+             .most = 3,
              .run = network,
              .operand_kind = "box"}};
 }

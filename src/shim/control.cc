@@ -49,6 +49,7 @@ void Supervisor::accept_clients() {
                 output_->forget(connection.get());
                 users_.erase(connection.get());
                 close_files_of(connection.get());
+                close_tunnels_of(connection.get());
                 if (state_ == State::kOff) loop_.post([this] { finish(); });
             });
         if (!channel.ok()) continue;
@@ -60,9 +61,11 @@ void Supervisor::accept_clients() {
 void Supervisor::handle(const Connection& connection, const rpc::RequestView& request,
                         rpc::Responder responder) {
     if (request.service == "boxlite.v1.Box") return handle_box(connection, request, std::move(responder));
-    if (request.service != "boxlite.v1.Execution" && request.service != "boxlite.v1.Files")
+    const bool tunnel = request.service == "boxlite.v1.Tunnel";
+    if (!tunnel && request.service != "boxlite.v1.Execution" && request.service != "boxlite.v1.Files")
         return responder.fail(base::make_error(ErrorCode::kUnsupported, "no service {}", request.service));
-    users_.insert(connection.get());
+    // A tunnel has nothing left to read once the machine is off.
+    if (!tunnel) users_.insert(connection.get());
     if (is_about_main(request) && (request.method == "Wait" || request.method == "Read" ||
                                    request.method == "Start" || request.method == "Close"))
         return handle_main(request, std::move(responder));

@@ -1,5 +1,5 @@
-// Passing clients' requests on to the agent. Files that a client has open there are closed when it is gone:
-// the agent, to which all clients are one, cannot tell.
+// Passing clients' requests on to the agent. Files and tunnels that a client has open there are closed when
+// it is gone: the agent, to which all clients are one, cannot tell.
 #include <algorithm>
 
 #include "shim/supervisor.h"
@@ -9,10 +9,11 @@ namespace boxlite::shim {
 namespace {
 
 constexpr std::string_view kFiles = "boxlite.v1.Files";
+constexpr std::string_view kTunnel = "boxlite.v1.Tunnel";
 
 // Other requests belong to what runs already, and wait with it.
 bool begins_work(const std::string& service, const std::string& method) {
-    return service == kFiles || method == "Start";
+    return service == kFiles || method == "Start" || (service == kTunnel && method == "Open");
 }
 
 }  // namespace
@@ -29,6 +30,7 @@ void Supervisor::forward(Forwarded request) {
         request.service == kFiles && request.method == "CloseFile" && close.ParseFromString(request.payload))
         std::erase_if(open_files_, [&](const auto& file) { return file.second == close.handle(); });
     const bool opens = request.service == kFiles && request.method == "Open";
+    if (request.service == kTunnel && !note_tunnel(request)) return;
     // A responder moves, a callback must be copyable.
     auto held = std::make_shared<rpc::Responder>(std::move(request.responder));
     agent_->call(request.service, request.method, request.payload, {},
@@ -60,6 +62,29 @@ void Supervisor::close_files_of(const rpc::Channel* client) {
     const auto [first, last] = open_files_.equal_range(client);
     for (auto file = first; file != last; ++file) close_file(file->second);
     open_files_.erase(first, last);
+}
+
+// False when the client has gone. Noted before the agent has opened it: a client that goes meanwhile must not
+// leave it behind. To close one that did not come about is nothing.
+bool Supervisor::note_tunnel(const Forwarded& request) {
+    const auto client = request.from.lock();
+    if (!client || !client->open()) return false;
+    v1::ExecutionId tunnel;  // every request has its id in field 1
+    if (!tunnel.ParseFromString(request.payload)) return true;
+    if (request.method == "Open") open_tunnels_.emplace(client.get(), tunnel.id());
+    if (request.method == "Close")
+        std::erase_if(open_tunnels_, [&](const auto& open) { return open.second == tunnel.id(); });
+    return true;
+}
+
+void Supervisor::close_tunnels_of(const rpc::Channel* client) {
+    const auto [first, last] = open_tunnels_.equal_range(client);
+    for (auto tunnel = first; agent_ && agent_->open() && tunnel != last; ++tunnel) {
+        v1::ExecutionId request;
+        request.set_id(tunnel->second);
+        agent_->call(kTunnel, "Close", request, {}, [](const Result<std::string_view>&) {});
+    }
+    open_tunnels_.erase(first, last);
 }
 
 }  // namespace boxlite::shim

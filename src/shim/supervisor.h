@@ -110,6 +110,8 @@ class Supervisor {
     void file_opened(const std::weak_ptr<rpc::Channel>& by, std::string_view answer);
     void close_file(uint64_t handle);
     void close_files_of(const rpc::Channel* client);
+    bool note_tunnel(const Forwarded& request);
+    void close_tunnels_of(const rpc::Channel* client);
 
     base::EventLoop& loop_;
     v1::BoxSpec spec_;
@@ -121,6 +123,7 @@ class Supervisor {
     std::set<const rpc::Channel*> users_;  // clients with an execution, a copy or a log in hand
     std::multimap<const rpc::Channel*, uint64_t>
         open_files_;  // of each client, by their handles in the agent
+    std::multimap<const rpc::Channel*, std::string> open_tunnels_;  // likewise, by their ids
 
     State state_ = State::kStarting;
     int64_t started_at_ns_ = 0;
