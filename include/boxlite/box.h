@@ -83,6 +83,31 @@ struct BoxInfo {
     NetworkCounters traffic;         // of this run, while it runs
 };
 
+// What a running box uses, and has done in this run.
+struct BoxStats {
+    int64_t time_ns = 0;        // when, by a clock that only goes forward
+    double cpu_percent = 0;     // of one processor, by the box's programs, over a while: see Box::stats()
+    uint64_t cpu_ns = 0;        // that they have taken in all
+    uint64_t memory_bytes = 0;  // in use by them, with what the box's kernel keeps for them
+    uint64_t memory_limit_bytes = 0;
+    uint64_t processes = 0;
+    uint64_t commands_executed = 0;  // besides the main process
+    uint64_t exec_errors = 0;        // commands that could not be started
+    uint32_t boot_ms = 0;
+    uint64_t disk_used_bytes = 0;
+    uint64_t disk_total_bytes = 0;
+    uint64_t disk_read_bytes = 0;  // by the box's kernel, so without what it still had in memory
+    uint64_t disk_written_bytes = 0;
+    bool has_network = false;  // else all below are 0
+    uint64_t network_sent_bytes = 0;
+    uint64_t network_received_bytes = 0;
+    uint64_t tcp_connections = 0;  // open now
+    uint64_t tcp_errors = 0;       // that the rules refused, or that did not come about
+};
+
+// Between two readings of one run.
+double cpu_percent(const BoxStats& from, const BoxStats& to);
+
 // A connection of the box that has ended, or that was refused; or a name that it was refused to resolve.
 struct FlowRecord {
     std::string time;       // of its beginning, RFC 3339
@@ -181,6 +206,10 @@ class Box {
     // it runs and is another machine, as after fork(); else it is not started.
     Result<Box> new_box_from_snapshot(const std::string& name, const std::string& new_name = {},
                                       const RestoreOptions& options = {});
+
+    // What the box uses. Takes the time of `window`, over which cpu_percent is measured; with 0 that is 0,
+    // for callers that compare readings of their own. kStopped; kInvalidState while paused.
+    Result<BoxStats> stats(std::chrono::milliseconds window = std::chrono::milliseconds(200)) const;
 
     // kStopped for a box with a main process that is not running: only start() runs it again. Other boxes are
     // started. kNotFound: no such program; kExecution: it cannot be executed.

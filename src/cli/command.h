@@ -56,6 +56,7 @@ std::vector<Command> lifecycle_commands();  // start, stop, restart, wait, rm
 std::vector<Command> snapshot_commands();   // snapshot
 std::vector<Command> list_commands();       // list, inspect
 std::vector<Command> log_commands();        // logs
+std::vector<Command> stats_commands();      // stats
 std::vector<Command> network_commands();    // port, update, network
 std::vector<Command> copy_commands();       // cp
 std::vector<Command> image_commands();      // pull, images, rmi, import

@@ -19,6 +19,7 @@ constexpr int64_t kNsPerMs = 1'000'000;
 Flow FlowLog::open(Protocol protocol, const Endpoint& peer, const Verdict& verdict) {
     ++open_;
     ++total_;
+    if (protocol == Protocol::kTcp) ++open_tcp_;
     Flow flow;
     flow.started_at_ns = base::realtime_ns();
     flow.protocol = protocol;
@@ -30,6 +31,10 @@ Flow FlowLog::open(Protocol protocol, const Endpoint& peer, const Verdict& verdi
 
 void FlowLog::close(const Flow& flow) {
     --open_;
+    if (flow.protocol == Protocol::kTcp) {
+        --open_tcp_;
+        if (!flow.error.empty() && !flow.refused) ++tcp_errors_;
+    }
     v1::Flow record;
     record.set_started_at_ns(flow.started_at_ns);
     record.set_protocol(protocol_name(flow.protocol));
@@ -50,6 +55,7 @@ void FlowLog::close(const Flow& flow) {
 void FlowLog::refuse(std::string_view protocol, const Endpoint& peer, std::string_view name,
                      std::string_view rule) {
     ++refused_;
+    if (protocol == protocol_name(Protocol::kTcp)) ++tcp_errors_;
     const auto now = base::Clock::now();
     while (!recent_.empty() && now - recent_.front().at > kRepeatTime) recent_.pop_front();
     std::string what = fmt::format("{} {} {} {}", protocol, peer.to_string(), name, rule);

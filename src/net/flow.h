@@ -21,6 +21,7 @@ struct Flow {
     uint64_t sent_bytes = 0;
     uint64_t received_bytes = 0;
     std::string error;
+    bool refused = false;  // by rules that came later, which has been told
 };
 
 class FlowLog {
@@ -42,6 +43,9 @@ class FlowLog {
     uint64_t open_flows() const { return open_; }
     uint64_t total_flows() const { return total_; }
     uint64_t refused() const { return refused_; }
+    uint64_t open_tcp() const { return open_tcp_; }
+    // Refused ones among them.
+    uint64_t tcp_errors() const { return tcp_errors_; }
 
   private:
     void add(v1::Flow flow);
@@ -58,6 +62,8 @@ class FlowLog {
     uint64_t open_ = 0;
     uint64_t total_ = 0;
     uint64_t refused_ = 0;
+    uint64_t open_tcp_ = 0;
+    uint64_t tcp_errors_ = 0;
 };
 
 }  // namespace boxlite::net

@@ -60,7 +60,11 @@ void Inspection::outside_ready(uint32_t events) {
 void Inspection::dialled() {
     int error = 0;
     socklen_t size = sizeof error;
-    if (::getsockopt(outside_.get(), SOL_SOCKET, SO_ERROR, &error, &size) < 0 || error != 0) return give_up();
+    if (::getsockopt(outside_.get(), SOL_SOCKET, SO_ERROR, &error, &size) < 0) error = errno;
+    if (error != 0) {
+        handlers_.failed(::strerrordesc_np(error));
+        return give_up();
+    }
     state_ = State::kWaiting;
     (void)loop_.change(outside_.get(), EPOLLIN);
     // Looked at without being taken, so each arrival counts once.

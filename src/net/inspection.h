@@ -32,6 +32,8 @@ class Inspection {
         // The stack has to look at its socket anew.
         std::function<void()> renew;
         std::function<void(const std::string& why)> refused;
+        // It was not refused, and did not come about.
+        std::function<void(const std::string& why)> failed;
         // The stack's socket is to become one that was reset.
         std::function<void()> reset;
         // An opening that garbles or hides its host is refused; else it goes on without being looked into.

@@ -205,6 +205,8 @@ v1::NetworkCounters Service::counters() const {
     counters.set_open_flows(log_->open_flows());
     counters.set_total_flows(log_->total_flows());
     counters.set_refused(log_->refused());
+    counters.set_open_tcp(log_->open_tcp());
+    counters.set_tcp_errors(log_->tcp_errors());
     return counters;
 }
 

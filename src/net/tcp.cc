@@ -22,6 +22,9 @@ void count(int fd, Flow& flow) {
     flow.sent_bytes = info.tcpi_bytes_sent - info.tcpi_bytes_retrans + info.tcpi_notsent_bytes;
     // The first segment that comes is the answer to ours.
     if (info.tcpi_segs_in == 0) flow.error = "no answer";
+    // What is acknowledged first is our own one; a server's side does not count it.
+    else if (info.tcpi_bytes_acked == 0 && !flow.incoming)
+        flow.error = ::strerrordesc_np(ECONNREFUSED);
 }
 
 // A socket that reads as one whose peer has reset the connection: the other end of a pair was closed with
@@ -94,7 +97,8 @@ int TcpFlows::inspect(int fd, Entry& entry, const Endpoint& to) {
 }
 
 // The entry is where it is for as long as the inspection lives; what is refused may be told later.
-Inspection::Handlers TcpFlows::handlers(int fd, const Entry& entry, const Endpoint& to) {
+Inspection::Handlers TcpFlows::handlers(int fd, Entry& entry, const Endpoint& to) {
+    Flow& flow = entry.flow;
     const auto refused = [this, to = entry.flow.peer, name = entry.flow.name](const std::string& why) {
         log_.refuse("tcp", to, name, why);
     };
@@ -116,6 +120,7 @@ Inspection::Handlers TcpFlows::handlers(int fd, const Entry& entry, const Endpoi
         },
         .renew = [this, fd] { outside_.renew(fd); },
         .refused = refused,
+        .failed = [&flow](const std::string& why) { flow.error = why; },
         .reset =
             [this, fd] {
                 reset_in_place(fd);
@@ -176,6 +181,7 @@ void TcpFlows::recheck() {
         }
         log_.refuse("tcp", flow.peer, flow.name, verdict.rule);
         flow.error = "the rules were changed";
+        flow.refused = true;
         count(fd, flow);
         entry.inspection.reset();
         // The stack finds a connection that was reset in its place.

@@ -98,6 +98,7 @@ void Supervisor::handle_main(const rpc::RequestView& request, rpc::Responder res
 void Supervisor::handle_box(const Connection& connection, const rpc::RequestView& request,
                             rpc::Responder responder) {
     if (request.method == "Inspect") return inspect(std::move(responder));
+    if (request.method == "Stats") return stats(std::move(responder));
     if (request.method == "WaitReady") {
         ready_waiters_.push_back(std::move(responder));
         if (state_ != State::kStarting || failure_) answer_waiters();

@@ -8,6 +8,7 @@ namespace boxlite::shim {
 
 namespace {
 
+constexpr std::string_view kExecution = "boxlite.v1.Execution";
 constexpr std::string_view kFiles = "boxlite.v1.Files";
 constexpr std::string_view kTunnel = "boxlite.v1.Tunnel";
 
@@ -31,10 +32,12 @@ void Supervisor::forward(Forwarded request) {
         std::erase_if(open_files_, [&](const auto& file) { return file.second == close.handle(); });
     const bool opens = request.service == kFiles && request.method == "Open";
     if (request.service == kTunnel && !note_tunnel(request)) return;
+    const bool executes = request.service == kExecution && request.method == "Start";
     // A responder moves, a callback must be copyable.
     auto held = std::make_shared<rpc::Responder>(std::move(request.responder));
     agent_->call(request.service, request.method, request.payload, {},
-                 [this, held, opens, from = request.from](const Result<std::string_view>& answer) {
+                 [this, held, opens, executes, from = request.from](const Result<std::string_view>& answer) {
+                     if (executes) ++(answer.ok() ? commands_executed_ : exec_errors_);
                      if (!answer.ok()) return held->fail(answer.error());
                      if (opens) file_opened(from, *answer);
                      held->reply(*answer);

@@ -88,6 +88,10 @@ class Supervisor {
     Result<v1::CaptureResponse> capture_now(const v1::CaptureRequest& request);
     Result<void> swap_disk(const std::string& layer);
 
+    // stats.cc
+    void stats(rpc::Responder responder);
+    void answer_stats(const v1::GuestStats& guest, std::shared_ptr<rpc::Responder> responder);
+
     // control.cc
     Result<void> listen();
     void accept_clients();
@@ -124,6 +128,9 @@ class Supervisor {
     std::multimap<const rpc::Channel*, uint64_t>
         open_files_;  // of each client, by their handles in the agent
     std::multimap<const rpc::Channel*, std::string> open_tunnels_;  // likewise, by their ids
+
+    uint64_t commands_executed_ = 0;
+    uint64_t exec_errors_ = 0;
 
     State state_ = State::kStarting;
     int64_t started_at_ns_ = 0;

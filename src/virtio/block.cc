@@ -109,10 +109,14 @@ Block::Outcome Block::transfer(const Request& request, const Chain& chain, bool 
     const uint64_t offset = request.sector * kSector;
     if (to_guest) {
         const auto done = disk_->readv(offset, segments_for_io(memory, chain.writable, 0, bytes));
-        return done.ok() ? Outcome{kOk, static_cast<uint32_t>(bytes)} : failed(done.error(), "read");
+        if (!done.ok()) return failed(done.error(), "read");
+        read_bytes_ += bytes;
+        return {kOk, static_cast<uint32_t>(bytes)};
     }
     const auto done = disk_->writev(offset, segments_for_io(memory, chain.readable, sizeof request, bytes));
-    return done.ok() ? Outcome{kOk, 0} : failed(done.error(), "write");
+    if (!done.ok()) return failed(done.error(), "write");
+    written_bytes_ += bytes;
+    return {kOk, 0};
 }
 
 Block::Outcome Block::erase(const Request& request, const Chain& chain) {

@@ -2,6 +2,7 @@
 // on the device's thread, straight between the disk's file and the guest's buffers.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -27,6 +28,10 @@ class Block final : public Device {
     // Another one of the same size and content. While the device does nothing.
     void replace_disk(std::unique_ptr<disk::BlockBackend> disk) { disk_ = std::move(disk); }
 
+    // By the driver, so far. From any thread.
+    uint64_t read_bytes() const { return read_bytes_; }
+    uint64_t written_bytes() const { return written_bytes_; }
+
   private:
     struct Request {
         uint32_t type;
@@ -49,6 +54,8 @@ class Block final : public Device {
     std::string serial_;
     std::array<uint8_t, 60> config_{};
     bool reported_ = false;
+    std::atomic<uint64_t> read_bytes_ = 0;
+    std::atomic<uint64_t> written_bytes_ = 0;
 };
 
 }  // namespace boxlite::virtio

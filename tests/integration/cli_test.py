@@ -6,7 +6,7 @@ import unittest
 
 from boxtest import BOXLITE, BoxTest
 
-COMMANDS = ("run exec create start stop restart rm list inspect logs wait attach cp pull images rmi import info version"
+COMMANDS = ("run exec create start stop restart rm list inspect logs stats wait attach cp pull images rmi import info version"
             " completion").split()
 
 

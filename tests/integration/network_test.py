@@ -1,9 +1,11 @@
 """A box's network: reaching servers by address and by name, what the policy refuses and how that looks from inside,
 published ports, the log. The internet is a network namespace with servers of the test's own."""
 import hashlib
+import json
 import os
 import socket
 import subprocess
+import threading
 import time
 import unittest
 
@@ -321,6 +323,51 @@ class Living(NetworkTest):
         flow = self.flows("box")[0]
         self.assertEqual((flow["name"], flow["port"], flow["direction"]), ("www.example.com", 80, "out"))
         self.assertGreater(flow["received_bytes"], 20)
+
+
+class Stats(NetworkTest):
+    def stats(self):
+        return json.loads(self.check("stats", "box", "--format", "json").out)[0]
+
+    def test_bytes_and_open_connections(self):
+        held, over = threading.Event(), threading.Event()
+        self.addCleanup(over.set)
+
+        def hold(connection):
+            connection.sendall(b"x" * 1_000_000)
+            held.set()
+            over.wait(120)
+
+        self.world.serve(SERVER, 9100, hold)
+        self.check("run", "-d", "--name", "box", "base", "sleep", "600")
+        first = self.stats()
+        self.assertEqual((first["network_tcp_connections"], first["network_tcp_errors"]), (0, 0))
+        self.check("exec", "-d", "box", "sh", "-c", f"nc {SERVER} 9100 > /tmp/got")
+        self.assertTrue(held.wait(30))
+        wait_until(lambda: self.check("exec", "box", "stat", "-c", "%s", "/tmp/got").out == b"1000000\n", "it has all of it")
+        second = self.stats()
+        self.assertEqual((second["network_tcp_connections"], second["network_tcp_errors"]), (1, 0))
+        self.assertGreaterEqual(second["network_bytes_received"] - first["network_bytes_received"], 1_000_000)
+        self.assertLess(second["network_bytes_received"] - first["network_bytes_received"], 2_000_000)
+        self.assertGreater(second["network_bytes_sent"], first["network_bytes_sent"])
+        over.set()
+        wait_until(lambda: self.stats()["network_tcp_connections"] == 0, "the connection is over")
+
+    def test_connections_that_fail(self):
+        self.check("run", "-d", "--name", "box", "base", "sleep", "600")
+        connect = lambda host, port: self.home.run("exec", "box", "sh", "-c", f"nc -w 9 {host} {port} < /dev/null")
+        connect(SERVER, 80)
+        self.assertEqual(self.stats()["network_tcp_errors"], 0)
+        connect(SERVER, 81)  # nobody listens
+        wait_until(lambda: self.stats()["network_tcp_errors"] == 1, "the server's refusal counts")
+        self.assertEqual(self.flows("box")[-1]["error"], "Connection refused")
+        connect(PRIVATE, 80)
+        wait_until(lambda: self.stats()["network_tcp_errors"] == 2, "the rules' refusal counts")
+        # By name, which is looked into.
+        self.check("update", "--allow-net", "www.example.com", "box")
+        connect("www.example.com", 81)
+        wait_until(lambda: self.stats()["network_tcp_errors"] == 3, "also of what goes by its name")
+        self.assertEqual(self.flows("box")[-1]["error"], "Connection refused")
 
 
 class Python(NetworkTest):
