@@ -1,5 +1,6 @@
 #include "net/dialing.h"
 
+#include <fmt/format.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -33,6 +34,7 @@ Dialing::Route Dialing::route(Protocol protocol, const Endpoint& wanted) const {
                 {*IpAddress::parse(wanted.address.is_v4() ? "127.0.0.1" : "::1"), wanted.port}};
     if (subnet.contains(wanted.address) || subnet6.contains(wanted.address))
         return {{false, "nobody has this address in the box's network", {}, false}, wanted};
+    if (const std::string* name = stand_ins_.name_of(wanted.address)) return by_name(protocol, wanted, *name);
     Verdict verdict = policy_.connect(protocol, wanted, pins_.names(wanted.address));
     if (verdict.name.empty())
         if (const auto& names = pins_.names(wanted.address); !names.empty()) verdict.name = names.back();
@@ -41,7 +43,35 @@ Dialing::Route Dialing::route(Protocol protocol, const Endpoint& wanted) const {
                    fmt::format("default: the host's own addresses are closed; {} is the way", kHostName),
                    {},
                    false};
-    return {std::move(verdict), wanted};
+    if (verdict.allowed && verdict.is_public && proxies_.listens_at(wanted))
+        verdict = {false, "default: the host's proxy is closed", {}, false};
+    Route route{std::move(verdict), wanted};
+    return protocol == Protocol::kTcp && route.verdict.allowed ? through_proxy(std::move(route)) : route;
+}
+
+Verdict Dialing::verdict_for(const Endpoint& peer, const std::string& host) const {
+    return stand_ins_.name_of(peer.address) ? policy_.connect_name(Protocol::kTcp, peer.port, host)
+                                            : policy_.connect(Protocol::kTcp, peer, {host});
+}
+
+// There is an address of it only behind the proxy.
+Dialing::Route Dialing::by_name(Protocol protocol, const Endpoint& wanted, const std::string& name) const {
+    Route route{policy_.connect_name(protocol, wanted.port, name), wanted};
+    if (!route.verdict.allowed) return route;
+    if (protocol == Protocol::kTcp) route = through_proxy(std::move(route));
+    if (!route.proxy)
+        route.verdict = {false, "only the host's proxy knows its address, and this does not go through that",
+                         name, false};
+    return route;
+}
+
+Dialing::Route Dialing::through_proxy(Route route) const {
+    const std::string& name = route.verdict.name;
+    route.proxy = proxies_.find(name.empty() ? route.to.address.to_string() : name, route.to.port);
+    if (!route.proxy) return route;
+    route.target = name.empty() ? route.to.to_string() : fmt::format("{}:{}", name, route.to.port);
+    route.to = route.proxy->addresses.front();
+    return route;
 }
 
 }  // namespace boxlite::net

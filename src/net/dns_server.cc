@@ -31,12 +31,13 @@ struct DnsServer::Stream {
 };
 
 DnsServer::DnsServer(base::EventLoop& loop, const Policy& policy, Pins& pins, FlowLog& log,
-                     HostResolver& resolver, std::string hostname)
+                     HostResolver& resolver, Unresolved unresolved, std::string hostname)
     : loop_(loop),
       policy_(policy),
       pins_(pins),
       log_(log),
       resolver_(resolver),
+      unresolved_(std::move(unresolved)),
       hostname_(std::move(hostname)) {}
 
 DnsServer::~DnsServer() {
@@ -55,6 +56,7 @@ void DnsServer::query(base::ByteView message, bool stream, Reply reply) {
     if (!host) return refuse(asked, ResponseCode::kNameError, "");
     const Verdict verdict = policy_.resolve(*host);
     if (!verdict.allowed) return refuse(asked, ResponseCode::kNameError, verdict.rule);
+    if (answer_known_stand_in(asked, *host)) return;
     // They would tell how to hide the name that a connection is to (TLS encrypted client hello).
     if (policy_.goes_by_names() && (type == dns::kHttps || type == dns::kSvcb))
         return asked.reply(dns::make_answer(asked.message, *question, ResponseCode::kNoError));
@@ -92,17 +94,40 @@ bool DnsServer::answer_reverse(const Asked& asked) const {
     const auto address = dns::reverse_address(asked.question.name);
     if (!address) return false;
     if (asked.question.type == dns::kPtr) {
-        if (const auto& names = pins_.names(*address); !names.empty()) {
-            asked.reply(dns::make_pointer(asked.message, asked.question, names.front()));
-            return true;
-        }
+        const auto& names = pins_.names(*address);
+        const std::string* name = names.empty() ? unresolved_.names.name_of(*address) : &names.front();
+        if (name) return asked.reply(dns::make_pointer(asked.message, asked.question, *name)), true;
     }
     if (policy_.answer(*address).allowed) return false;
     asked.reply(dns::make_answer(asked.message, asked.question, ResponseCode::kNameError));
     return true;
 }
 
+// An address of IPv4; of IPv6 there is none.
+bool DnsServer::answer_known_stand_in(const Asked& asked, const std::string& host) const {
+    const auto address = unresolved_.names.find(host);
+    if (!address || (asked.question.type != dns::kA && asked.question.type != dns::kAaaa)) return false;
+    asked.reply(dns::make_answer(asked.message, asked.question, std::vector<IpAddress>{*address}));
+    return true;
+}
+
+// Whether it is a name that the host has no answer for and its proxy may have one. One without a dot is
+// nobody's outside.
+bool DnsServer::answer_stand_in(const Asked& asked, base::ByteView answer) {
+    constexpr uint8_t kCodeMask = 0x0f;
+    const bool failed = answer.size() < dns::kHeaderBytes || (answer[3] & kCodeMask) != 0;
+    const uint16_t type = asked.question.type;
+    if (!failed || (type != dns::kA && type != dns::kAaaa)) return false;
+    const auto host = normalize_host(asked.question.name);
+    if (!host || host->find('.') == std::string::npos || !unresolved_.proxies.carries(*host)) return false;
+    for (const std::string& domain : unresolved_.own_domains)
+        if (host->ends_with("." + domain)) return false;
+    const auto address = unresolved_.names.add(*host);
+    return address && answer_known_stand_in(asked, *host);
+}
+
 void DnsServer::pass_on(const Asked& asked, base::ByteView answer) {
+    if (answer_stand_in(asked, answer)) return;
     const auto found = answer.empty() ? std::nullopt : dns::addresses(answer);
     if (!found)
         return asked.reply(dns::make_answer(asked.message, asked.question, ResponseCode::kServerFailure));

@@ -12,6 +12,8 @@
 #include "net/flow.h"
 #include "net/host_resolver.h"
 #include "net/pins.h"
+#include "net/proxy.h"
+#include "net/stand_ins.h"
 
 namespace boxlite::net {
 
@@ -20,9 +22,16 @@ class DnsServer {
     static constexpr uint16_t kPort = 53;
     static constexpr size_t kMaxStreams = 64;
 
+    // Names that the host cannot resolve and that go through its proxy get addresses that stand for them.
+    struct Unresolved {
+        const Proxies& proxies;
+        StandIns& names;
+        // The host's search list: names below are its own, and the box tries them for others.
+        std::vector<std::string> own_domains;
+    };
     // All outlive it; `policy` is read at each question.
     DnsServer(base::EventLoop& loop, const Policy& policy, Pins& pins, FlowLog& log, HostResolver& resolver,
-              std::string hostname);
+              Unresolved unresolved, std::string hostname);
     ~DnsServer();
     DnsServer(const DnsServer&) = delete;
     DnsServer& operator=(const DnsServer&) = delete;
@@ -42,6 +51,8 @@ class DnsServer {
     };
     bool answer_locally(const Asked& asked) const;
     bool answer_reverse(const Asked& asked) const;
+    bool answer_known_stand_in(const Asked& asked, const std::string& host) const;
+    bool answer_stand_in(const Asked& asked, base::ByteView answer);
     void refuse(const Asked& asked, dns::ResponseCode code, std::string_view rule) const;
     void pass_on(const Asked& asked, base::ByteView answer);
     void stream_ready(const std::shared_ptr<Stream>& stream, uint32_t events);
@@ -53,6 +64,7 @@ class DnsServer {
     Pins& pins_;
     FlowLog& log_;
     HostResolver& resolver_;
+    Unresolved unresolved_;
     const std::string hostname_;
     std::set<std::shared_ptr<Stream>> streams_;
     // Answers may come after the server has gone.

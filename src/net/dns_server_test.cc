@@ -74,6 +74,8 @@ struct DnsServerTest : ::testing::Test {
     std::unique_ptr<base::EventLoop> loop = base::EventLoop::make().value();
     Policy policy;
     Pins pins;
+    Proxies proxies;
+    StandIns stand_ins;
     FlowLog log{*loop, [](const v1::FlowReport&) {}};
 
     void rules(const std::optional<std::vector<std::string>>& allow) {
@@ -89,7 +91,7 @@ struct DnsServerTest : ::testing::Test {
             config.servers.push_back(fakes.back()->endpoint());
         }
         HostResolver resolver(*loop, config);
-        DnsServer server(*loop, policy, pins, log, resolver, "me");
+        DnsServer server(*loop, policy, pins, log, resolver, {proxies, stand_ins, {"corp.example"}}, "me");
         base::Bytes answer;
         server.query(query, false, [&](base::ByteView bytes) {
             answer.assign(bytes.begin(), bytes.end());
@@ -182,6 +184,36 @@ TEST_F(DnsServerTest, TheBoxsOwnNames) {
     EXPECT_EQ(code(ask(query("10.0.0.10.in-addr.arpa", dns::kPtr), {silence})), 3);
     EXPECT_EQ(code(ask(query("a.example", dns::kAny), {silence})), 4);
     EXPECT_EQ(code(ask(query("1.2.3.4"), {silence})), 3);
+}
+
+TEST_F(DnsServerTest, WhatOnlyTheProxyCanResolveGetsAnAddressThatStandsForIt) {
+    const auto unknown = [](const base::Bytes& query) {
+        std::optional<base::Bytes> answer = failure(query);
+        (*answer)[3] = 0x83;
+        return answer;
+    };
+    EXPECT_EQ(code(ask(query("www.example.com"), {unknown})), 3);
+    const ProxyServer server{{{*IpAddress::parse("192.0.2.1"), 3128}}, {}};
+    proxies = Proxies(std::nullopt, server, {"direct.example"});
+    const std::vector<IpAddress> stand_in{*IpAddress::parse("198.18.0.1")};
+    const base::Bytes none = ask(query("www.example.com", dns::kAaaa), {unknown});
+    EXPECT_EQ(code(none), 0);
+    EXPECT_TRUE(dns::addresses(none)->empty());
+    EXPECT_EQ(dns::addresses(ask(query("www.example.com"), {found({kPublic})})), stand_in);
+    EXPECT_EQ(asked, std::vector<size_t>{0});
+    EXPECT_EQ(code(ask(query("1.0.18.198.in-addr.arpa", dns::kPtr), {silence})), 0);
+    // The host's own answers count where there are some.
+    EXPECT_EQ(dns::addresses(ask(query("known.example"), {found({kPublic})})),
+              std::vector<IpAddress>{kPublic});
+    EXPECT_EQ(code(ask(query("silent.example"), {silence})), 0);
+    EXPECT_EQ(code(ask(query("broken.example"), {failure})), 0);
+    EXPECT_EQ(code(ask(query("x.direct.example"), {unknown})), 3);
+    EXPECT_EQ(code(ask(query("short"), {unknown})), 3);
+    EXPECT_EQ(code(ask(query("short.corp.example"), {unknown})), 3);
+    EXPECT_EQ(code(ask(query("other.example", 16), {unknown})), 3);
+    rules({{"a.example"}});
+    EXPECT_EQ(code(ask(query("b.example"), {unknown})), 3);
+    EXPECT_EQ(code(ask(query("a.example"), {unknown})), 0);
 }
 
 }  // namespace

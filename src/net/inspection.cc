@@ -18,6 +18,7 @@ constexpr size_t kMaxOpening = 32 << 10;
 }  // namespace
 
 Result<std::unique_ptr<Inspection>> Inspection::start(base::EventLoop& loop, int fd, const Endpoint& to,
+                                                      std::optional<ProxyHandshake> proxy,
                                                       Handlers handlers) {
     const SocketAddress address(to);
     base::Fd outside(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -30,8 +31,8 @@ Result<std::unique_ptr<Inspection>> Inspection::start(base::EventLoop& loop, int
         return base::errno_error(ErrorCode::kNetwork, "connect to {}", to.to_string());
     if (::dup3(pair.second.get(), fd, O_CLOEXEC) < 0)
         return base::errno_error(ErrorCode::kNetwork, "replace a socket");
-    std::unique_ptr<Inspection> self(
-        new Inspection(loop, fd, std::move(outside), std::move(pair.first), std::move(handlers)));
+    std::unique_ptr<Inspection> self(new Inspection(loop, fd, std::move(outside), std::move(pair.first),
+                                                    std::move(proxy), std::move(handlers)));
     TRY(loop.watch(self->outside_.get(), EPOLLOUT,
                    [raw = self.get()](uint32_t events) { raw->outside_ready(events); }));
     return self;
@@ -46,6 +47,8 @@ void Inspection::outside_ready(uint32_t events) {
     switch (state_) {
         case State::kDialling:
             return dialled();
+        case State::kAtProxy:
+            return ask_proxy();
         case State::kWaiting:
             // The other side speaks first: no protocol that names its host.
             if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) return go_on({});
@@ -61,10 +64,33 @@ void Inspection::dialled() {
     int error = 0;
     socklen_t size = sizeof error;
     if (::getsockopt(outside_.get(), SOL_SOCKET, SO_ERROR, &error, &size) < 0) error = errno;
-    if (error != 0) {
-        handlers_.failed(::strerrordesc_np(error));
-        return give_up();
+    if (error != 0) return fail(fmt::format("{}{}", proxy_ ? "the proxy: " : "", ::strerrordesc_np(error)));
+    if (!proxy_) return wait_for_opening();
+    state_ = State::kAtProxy;
+    (void)loop_.change(outside_.get(), EPOLLIN | EPOLLET);
+    ask_proxy();
+}
+
+void Inspection::ask_proxy() {
+    switch (proxy_->advance(outside_.get())) {
+        case ProxyHandshake::Outcome::kWaiting:
+            return;
+        case ProxyHandshake::Outcome::kOpen:
+            return wait_for_opening();
+        case ProxyHandshake::Outcome::kFailed:
+            return fail(proxy_->problem());
     }
+}
+
+// The stack would take an end without anything unread for one that was closed in order.
+void Inspection::fail(const std::string& why) {
+    handlers_.failed(why);
+    drop_ends();
+    handlers_.reset();
+}
+
+void Inspection::wait_for_opening() {
+    if (!handlers_.looks) return hand_over();
     state_ = State::kWaiting;
     (void)loop_.change(outside_.get(), EPOLLIN);
     // Looked at without being taken, so each arrival counts once.
@@ -131,12 +157,16 @@ void Inspection::refuse(const std::string& why) {
 
 // What was not read makes the stack's end a reset one.
 void Inspection::give_up() {
+    drop_ends();
+    handlers_.renew();
+}
+
+void Inspection::drop_ends() {
     state_ = State::kOver;
     loop_.unwatch(outside_.get());
     outside_.reset();
     loop_.unwatch(inside_.get());
     inside_.reset();
-    handlers_.renew();
 }
 
 void Inspection::move() {

@@ -9,11 +9,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/event_loop.h"
 #include "net/address.h"
 #include "net/http_relay.h"
+#include "net/proxy_handshake.h"
 
 namespace boxlite::net {
 
@@ -38,35 +40,45 @@ class Inspection {
         std::function<void()> reset;
         // An opening that garbles or hides its host is refused; else it goes on without being looked into.
         bool strict = true;
+        // False: whatever it says is passed on, as soon as it is connected.
+        bool looks = true;
         // Whether only HTTP may go on, of a connection that asks for `host` ("": for none).
         std::function<bool(const std::string& host)> http_only;
     };
 
-    // Begins to dial. `fd` is the stack's non-blocking socket, which is replaced.
+    // Begins to dial. `fd` is the stack's non-blocking socket, which is replaced. With `proxy`, `to` is where
+    // that listens.
     static Result<std::unique_ptr<Inspection>> start(base::EventLoop& loop, int fd, const Endpoint& to,
-                                                     Handlers handlers);
+                                                     std::optional<ProxyHandshake> proxy, Handlers handlers);
     ~Inspection();
     Inspection(const Inspection&) = delete;
     Inspection& operator=(const Inspection&) = delete;
 
     // Whether it is not yet known that somebody answers.
-    bool dialling() const { return state_ == State::kDialling; }
+    bool dialling() const { return state_ == State::kDialling || state_ == State::kAtProxy; }
+    // What passed between netd and a proxy, which is none of the box's.
+    const std::optional<ProxyHandshake>& proxy() const { return proxy_; }
     // Whether what the box asks for on it is still looked at.
     bool looks_on() const { return relay_ || intercepted_; }
     // The connection to the destination, while it is not the stack's own; -1 when it is.
     int outside() const { return relay_ ? relay_->outside() : outside_.get(); }
 
   private:
-    enum class State { kDialling, kWaiting, kMoving, kOver };
+    enum class State { kDialling, kAtProxy, kWaiting, kMoving, kOver };
 
-    Inspection(base::EventLoop& loop, int fd, base::Fd outside, base::Fd inside, Handlers handlers)
+    Inspection(base::EventLoop& loop, int fd, base::Fd outside, base::Fd inside,
+               std::optional<ProxyHandshake> proxy, Handlers handlers)
         : loop_(loop),
           fd_(fd),
           outside_(std::move(outside)),
           inside_(std::move(inside)),
+          proxy_(std::move(proxy)),
           handlers_(std::move(handlers)) {}
     void outside_ready(uint32_t events);
     void dialled();
+    void ask_proxy();
+    void wait_for_opening();
+    void fail(const std::string& why);
     void look();
     void refuse(const std::string& why);
     void relay();
@@ -75,11 +87,13 @@ class Inspection {
     void move();
     void hand_over();
     void give_up();
+    void drop_ends();
 
     base::EventLoop& loop_;
     int fd_;
     base::Fd outside_;  // to the destination
     base::Fd inside_;   // the other end of the stack's
+    std::optional<ProxyHandshake> proxy_;
     Handlers handlers_;
     State state_ = State::kDialling;
     base::Bytes unsent_;

@@ -2,18 +2,20 @@
 //   3  the box's ethernet frames, a SOCK_SEQPACKET socket
 //   4  the supervisor: ttrpc, a stream socket
 //   5  boxlite-tlsd, which looks into TLS connections: a SOCK_SEQPACKET socket; not open for a box without
+//   6  the host's proxies: a file with a ProxyConfig; not open where there are none
 #include <fcntl.h>
 #include <signal.h>
 
 #include <cstdio>
 
 #include "base/event_loop.h"
+#include "net/proxy_config.h"
 #include "net/service.h"
 
 namespace boxlite::net {
 namespace {
 
-constexpr int kFramesFd = 3, kControlFd = 4, kInterceptorFd = 5;
+constexpr int kFramesFd = 3, kControlFd = 4, kInterceptorFd = 5, kProxyFd = 6;
 
 Result<void> run() {
     ::signal(SIGPIPE, SIG_IGN);
@@ -22,6 +24,8 @@ Result<void> run() {
     ::signal(SIGHUP, SIG_IGN);
     // Before any other descriptor takes the number.
     const bool intercepts = ::fcntl(kInterceptorFd, F_SETFD, FD_CLOEXEC) == 0;
+    Proxies proxies;
+    if (::fcntl(kProxyFd, F_SETFD, FD_CLOEXEC) == 0) proxies = TRY(read_proxies(base::Fd(kProxyFd)));
     const auto loop = TRY(base::EventLoop::make());
     base::Fd frames(kFramesFd), control(kControlFd);
     for (const int fd : {kFramesFd, kControlFd})
@@ -29,8 +33,8 @@ Result<void> run() {
             return base::errno_error(ErrorCode::kInternal, "use descriptor {}", fd);
     std::unique_ptr<Interceptor> interceptor;
     if (intercepts) interceptor = TRY(Interceptor::make(*loop, base::Fd(kInterceptorFd)));
-    const auto service =
-        TRY(Service::make(*loop, std::move(frames), std::move(control), std::move(interceptor)));
+    const auto service = TRY(Service::make(*loop, std::move(frames), std::move(control),
+                                           std::move(interceptor), std::move(proxies)));
     return loop->run();
 }
 

@@ -178,22 +178,36 @@ Result<Policy> Policy::parse(const Text& text) {
 }
 
 Verdict Policy::connect(Protocol protocol, const Endpoint& to, const std::vector<std::string>& names) const {
+    return decide(protocol, to.port, &to.address, names);
+}
+
+Verdict Policy::connect_name(Protocol protocol, uint16_t port, const std::string& name) const {
+    Verdict verdict = decide(protocol, port, nullptr, {name});
+    verdict.name = name;
+    return verdict;
+}
+
+// `address`: nullptr where it is not known.
+Verdict Policy::decide(Protocol protocol, uint16_t port, const IpAddress* address,
+                       const std::vector<std::string>& names) const {
     const auto named = [&](const Rule& rule) {
         return std::find_if(names.begin(), names.end(),
                             [&](const std::string& name) { return rule.matches_name(name); });
     };
     for (const Rule& rule : deny_)
-        if ((rule.http ? rule.hinders(protocol, to.port) : rule.matches(protocol, to.port)) &&
-            (rule.everything || rule.matches_address(to.address) || named(rule) != names.end()))
+        if ((rule.http ? rule.hinders(protocol, port) : rule.matches(protocol, port)) &&
+            (rule.everything || (address && rule.matches_address(*address)) || named(rule) != names.end()))
             return refused("--deny-net " + rule.text);
-    const char* use = special_use(to.address);
+    const char* use = address ? special_use(*address) : nullptr;
     std::optional<Verdict> by_request;
     for (const Rule& rule : allow_) {
-        if (!rule.matches(protocol, to.port) || (rule.http && by_request)) continue;
+        if (!rule.matches(protocol, port) || (rule.http && by_request)) continue;
         Verdict verdict = allowed("--allow-net " + rule.text);
         verdict.by_request = rule.http.has_value();
         const auto name = named(rule);
-        const bool by_address = rule.matches_address(to.address) && (!use || is_special(*rule.prefix));
+        const bool by_address =
+            address && rule.matches_address(*address) && (!use || is_special(*rule.prefix));
+        verdict.is_public = !by_address && rule.everything;
         if (!by_address && !(rule.everything && !use)) {
             if (use || name == names.end()) continue;
             verdict.name = *name;
@@ -205,7 +219,9 @@ Verdict Policy::connect(Protocol protocol, const Endpoint& to, const std::vector
     if (by_request) return *by_request;
     if (use) return refused(closed(use));
     if (has_allow_) return refused(kNotListed);
-    return allowed(kDefaultRule);
+    Verdict verdict = allowed(kDefaultRule);
+    verdict.is_public = true;
+    return verdict;
 }
 
 Verdict Policy::connect_host(Protocol protocol, uint16_t port) const {

@@ -33,6 +33,7 @@ struct Verdict {
     std::string name;         // of the destination, "" where it is not known
     bool by_name = false;     // the rule is about the name, not about the address
     bool by_request = false;  // only requests on it that a rule allows
+    bool is_public = false;   // it is open with all of the public internet, not by a rule of its own
 };
 
 // An HTTP request that is about to go out.
@@ -59,6 +60,8 @@ class Policy {
 
     // `names` are those that the box got the address for. For an ICMP echo the port does not matter.
     Verdict connect(Protocol protocol, const Endpoint& to, const std::vector<std::string>& names) const;
+    // To a host that only its name is known of.
+    Verdict connect_name(Protocol protocol, uint16_t port, const std::string& name) const;
     // To the host's own loopback, under the name of kHostName.
     Verdict connect_host(Protocol protocol, uint16_t port) const;
     // Whether the box may learn what is known of a name. `host` is normalized.
@@ -79,6 +82,9 @@ class Policy {
     bool goes_by_names() const { return goes_by_names_; }
 
   private:
+    Verdict decide(Protocol protocol, uint16_t port, const IpAddress* address,
+                   const std::vector<std::string>& names) const;
+
     struct Rule {
         std::string text;
         std::string host;  // "" for an address; with the dot in front when it is for what is below

@@ -252,5 +252,29 @@ TEST(Policy, RulesAboutRequestsThatAreNone) {
         EXPECT_FALSE(Policy::parse({Rules{rule}, {}}).ok()) << rule;
 }
 
+TEST(Policy, AHostThatOnlyItsNameIsKnownOf) {
+    const Policy open = Policy::parse({std::nullopt, {"*.bad.example"}}).value();
+    EXPECT_TRUE(open.connect_name(Protocol::kTcp, 443, "a.example").allowed);
+    EXPECT_EQ(open.connect_name(Protocol::kTcp, 443, "a.example").name, "a.example");
+    EXPECT_FALSE(open.connect_name(Protocol::kTcp, 443, "x.bad.example").allowed);
+    const Policy listed = Policy::parse({{{"a.example:443", "0.0.0.0/0:80"}}, {}}).value();
+    EXPECT_TRUE(listed.connect_name(Protocol::kTcp, 443, "a.example").by_name);
+    EXPECT_FALSE(listed.connect_name(Protocol::kTcp, 444, "a.example").allowed);
+    EXPECT_FALSE(listed.connect_name(Protocol::kUdp, 443, "a.example").allowed);
+    // No block says anything about it.
+    EXPECT_FALSE(listed.connect_name(Protocol::kTcp, 80, "b.example").allowed);
+}
+
+TEST(Policy, TellsWhatIsOpenWithTheWholeInternet) {
+    const Endpoint to{*IpAddress::parse("93.184.216.34"), 80};
+    const auto verdict = [&](std::optional<std::vector<std::string>> allow) {
+        return Policy::parse({std::move(allow), {}}).value().connect(Protocol::kTcp, to, {"a.example"});
+    };
+    EXPECT_TRUE(verdict(std::nullopt).is_public);
+    EXPECT_TRUE(verdict({{"*"}}).is_public);
+    EXPECT_FALSE(verdict({{"a.example"}}).is_public);
+    EXPECT_FALSE(verdict({{"93.184.216.34"}}).is_public);
+}
+
 }  // namespace
 }  // namespace boxlite::net

@@ -46,8 +46,9 @@ void add_jail(v1::NetworkStatus& status, const jail::JailReport& report) {
 }  // namespace
 
 Result<std::unique_ptr<Service>> Service::make(base::EventLoop& loop, base::Fd frames, base::Fd control,
-                                               std::unique_ptr<Interceptor> interceptor) {
-    std::unique_ptr<Service> self(new Service(loop, std::move(frames), std::move(interceptor)));
+                                               std::unique_ptr<Interceptor> interceptor, Proxies proxies) {
+    std::unique_ptr<Service> self(
+        new Service(loop, std::move(frames), std::move(interceptor), std::move(proxies)));
     self->control_ = TRY(rpc::Channel::make(
         loop, std::move(control),
         [raw = self.get()](const rpc::RequestView& request, rpc::Responder responder) {
@@ -90,9 +91,12 @@ Result<v1::NetworkStatus> Service::start(const v1::NetworkSpec& spec) {
     log_ = std::make_unique<FlowLog>(loop_, [this](const v1::FlowReport& report) {
         control_->call("boxlite.v1.FlowLog", "Report", report, {}, [](const Result<std::string_view>&) {});
     });
-    resolver_ = std::make_unique<HostResolver>(loop_, ResolverConfig::load());
-    dialing_.emplace(policy_, pins_);
-    dns_ = std::make_unique<DnsServer>(loop_, policy_, pins_, *log_, *resolver_, spec.hostname());
+    const ResolverConfig resolver = ResolverConfig::load();
+    resolver_ = std::make_unique<HostResolver>(loop_, resolver);
+    dialing_.emplace(policy_, pins_, proxies_, stand_ins_);
+    dns_ = std::make_unique<DnsServer>(loop_, policy_, pins_, *log_, *resolver_,
+                                       DnsServer::Unresolved{proxies_, stand_ins_, resolver.search},
+                                       spec.hostname());
     port_ = std::make_unique<FramePort>(
         loop_, std::move(frames_),
         FramePort::Rates{spec.sent_bytes_per_second(), spec.received_bytes_per_second()},

@@ -22,12 +22,15 @@ class Service {
     // `frames` carries the box's frames, `control` is the shim; the process ends with either. `interceptor`
     // looks into TLS connections, where there is one.
     static Result<std::unique_ptr<Service>> make(base::EventLoop& loop, base::Fd frames, base::Fd control,
-                                                 std::unique_ptr<Interceptor> interceptor);
+                                                 std::unique_ptr<Interceptor> interceptor, Proxies proxies);
     ~Service();
 
   private:
-    Service(base::EventLoop& loop, base::Fd frames, std::unique_ptr<Interceptor> interceptor)
-        : loop_(loop), frames_(std::move(frames)), interceptor_(std::move(interceptor)) {}
+    Service(base::EventLoop& loop, base::Fd frames, std::unique_ptr<Interceptor> interceptor, Proxies proxies)
+        : loop_(loop),
+          frames_(std::move(frames)),
+          interceptor_(std::move(interceptor)),
+          proxies_(std::move(proxies)) {}
     void handle(const rpc::RequestView& request, rpc::Responder responder);
     Result<v1::NetworkStatus> start(const v1::NetworkSpec& spec);
     Result<void> publish(const v1::NetworkSpec& spec, v1::NetworkStatus& status);
@@ -40,10 +43,12 @@ class Service {
     base::EventLoop& loop_;
     base::Fd frames_;
     std::unique_ptr<Interceptor> interceptor_;
+    const Proxies proxies_;
     std::shared_ptr<rpc::Channel> control_;
     std::unique_ptr<FlowLog> log_;
     Policy policy_;
     Pins pins_;
+    StandIns stand_ins_;
     Placeholders secrets_;
     std::optional<Dialing> dialing_;
     std::unique_ptr<HostResolver> resolver_;

@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "net/dns_server.h"
 #include "net/layout.h"
 
@@ -54,7 +56,8 @@ int TcpFlows::connect(int fd, const Endpoint& to) {
     static const IpAddress gateway = *IpAddress::parse(kGateway), gateway6 = *IpAddress::parse(kGateway6);
     if ((to.address == gateway || to.address == gateway6) && to.port == DnsServer::kPort)
         return connect_dns(fd);
-    const auto [verdict, real] = dialing_.route(Protocol::kTcp, to);
+    const Dialing::Route route = dialing_.route(Protocol::kTcp, to);
+    const Verdict& verdict = route.verdict;
     if (!verdict.allowed) return refuse(to, verdict);
     if (entries_.size() >= kMaxFlows)
         return refuse(to, {false, fmt::format("{} connections are open", kMaxFlows), verdict.name, false});
@@ -62,9 +65,8 @@ int TcpFlows::connect(int fd, const Endpoint& to) {
     entry.flow = log_.open(Protocol::kTcp, to, verdict);
     entry.by_name = dialing_.policy().goes_by_names() && !verdict.name.empty() && verdict.by_name;
     entry.by_request = verdict.by_request;
-    if (entry.by_name || !secrets_.empty() || dialing_.policy().has_http_rules())
-        return inspect(fd, entry, real);
-    const SocketAddress address(real);
+    if (route.proxy || is_looked_into(entry)) return inspect(fd, entry, route);
+    const SocketAddress address(route.to);
     const int result = ::connect(fd, address.get(), address.length);
     if (result < 0 && errno != EINPROGRESS) {
         // The stack is about to close it, and to tell the box.
@@ -84,8 +86,10 @@ int TcpFlows::connect_dns(int fd) {
     return 0;
 }
 
-int TcpFlows::inspect(int fd, Entry& entry, const Endpoint& to) {
-    auto made = Inspection::start(loop_, fd, to, handlers(fd, entry, to));
+int TcpFlows::inspect(int fd, Entry& entry, const Dialing::Route& route) {
+    std::optional<ProxyHandshake> proxy;
+    if (route.proxy) proxy.emplace(route.target, route.proxy->authorization);
+    auto made = Inspection::start(loop_, fd, route.to, std::move(proxy), handlers(fd, entry));
     if (!made.ok()) {
         entry.flow.error = made.error().message;
         errno = ENETUNREACH;
@@ -97,7 +101,7 @@ int TcpFlows::inspect(int fd, Entry& entry, const Endpoint& to) {
 }
 
 // The entry is where it is for as long as the inspection lives; what is refused may be told later.
-Inspection::Handlers TcpFlows::handlers(int fd, Entry& entry, const Endpoint& to) {
+Inspection::Handlers TcpFlows::handlers(int fd, Entry& entry) {
     Flow& flow = entry.flow;
     const auto refused = [this, to = entry.flow.peer, name = entry.flow.name](const std::string& why) {
         log_.refuse("tcp", to, name, why);
@@ -106,11 +110,11 @@ Inspection::Handlers TcpFlows::handlers(int fd, Entry& entry, const Endpoint& to
         .check = [this, &entry](const std::string& host) { return check_host(entry, host); },
         .check_request = [this, &entry](const HttpHead& head) { return check_request(entry, head); },
         .is_intercepted =
-            [this, port = to.port](const std::string& host) {
+            [this, port = flow.peer.port](const std::string& host) {
                 return secrets_.any_for(host) || dialing_.policy().looks_at(host, port, true);
             },
-        .intercept = [this, &entry, refused, port = to.port](const std::string& host, base::Fd inside,
-                                                             const base::Fd& outside) -> Result<void> {
+        .intercept = [this, &entry, refused, port = flow.peer.port](const std::string& host, base::Fd inside,
+                                                                    const base::Fd& outside) -> Result<void> {
             if (!outside_.interceptor)
                 return base::make_error(
                     ErrorCode::kInvalidState,
@@ -127,19 +131,24 @@ Inspection::Handlers TcpFlows::handlers(int fd, Entry& entry, const Endpoint& to
                 outside_.renew(fd);
             },
         .strict = entry.by_name || dialing_.policy().has_http_rules(),
+        .looks = is_looked_into(entry),
         .http_only = [this, &entry](const std::string& host) { return is_by_request(entry, host); },
     };
+}
+
+bool TcpFlows::is_looked_into(const Entry& entry) const {
+    return entry.by_name || !secrets_.empty() || dialing_.policy().has_http_rules();
 }
 
 // Several names may share an address, with rules of different kinds.
 bool TcpFlows::is_by_request(const Entry& entry, const std::string& host) const {
     if (!entry.by_name || host.empty()) return entry.by_request;
-    return dialing_.policy().connect(Protocol::kTcp, entry.flow.peer, {host}).by_request;
+    return dialing_.verdict_for(entry.flow.peer, host).by_request;
 }
 
 std::string TcpFlows::check_host(const Entry& entry, const std::string& host) const {
     const Flow& flow = entry.flow;
-    if (!entry.by_name || dialing_.policy().connect(Protocol::kTcp, flow.peer, {host}).allowed) return {};
+    if (!entry.by_name || dialing_.verdict_for(flow.peer, host).allowed) return {};
     return fmt::format("it goes to '{}' and asks for '{}'", flow.name, host);
 }
 
@@ -192,7 +201,7 @@ void TcpFlows::recheck() {
 
 // libslirp answers those to its own addresses itself.
 bool TcpFlows::may_echo(const IpAddress& to) {
-    const auto [verdict, real] = dialing_.route(Protocol::kIcmp, {to, 0});
+    const Verdict verdict = dialing_.route(Protocol::kIcmp, {to, 0}).verdict;
     if (!verdict.allowed) log_.refuse("icmp", {to, 0}, verdict.name, verdict.rule);
     return verdict.allowed;
 }
@@ -218,8 +227,13 @@ void TcpFlows::closed(int fd) {
     if (found == entries_.end()) return;
     Flow& flow = found->second.flow;
     const auto& inspection = found->second.inspection;
-    if (flow.error.empty())
+    if (flow.error.empty()) {
         count(inspection && inspection->outside() >= 0 ? inspection->outside() : fd, flow);
+        if (inspection && inspection->proxy()) {
+            flow.sent_bytes -= std::min(flow.sent_bytes, inspection->proxy()->sent_bytes());
+            flow.received_bytes -= std::min(flow.received_bytes, inspection->proxy()->received_bytes());
+        }
+    }
     found->second.inspection.reset();
     log_.close(flow);
     entries_.erase(found);

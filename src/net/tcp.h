@@ -51,8 +51,10 @@ class TcpFlows final : public Dialer {
     };
     int refuse(const Endpoint& to, const Verdict& verdict);
     int connect_dns(int fd);
-    int inspect(int fd, Entry& entry, const Endpoint& to);
-    Inspection::Handlers handlers(int fd, Entry& entry, const Endpoint& to);
+    int inspect(int fd, Entry& entry, const Dialing::Route& route);
+    Inspection::Handlers handlers(int fd, Entry& entry);
+    // Whether it matters what is said on it.
+    bool is_looked_into(const Entry& entry) const;
     // Whether only requests that a rule allows may go out on it, to this host ("": none that is known).
     bool is_by_request(const Entry& entry, const std::string& host) const;
     std::string check_host(const Entry& entry, const std::string& host) const;

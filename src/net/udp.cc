@@ -46,7 +46,7 @@ UdpFlows::Entry* UdpFlows::open(const Key& key, const IpPacket& ip) {
         if (const auto told = unreachable_frame(ip, why)) send_(*told);
         return nullptr;
     };
-    const auto [verdict, to] = dialing_.route(Protocol::kUdp, key.peer);
+    const auto [verdict, to, proxy, target] = dialing_.route(Protocol::kUdp, key.peer);
     if (!verdict.allowed) {
         log_.refuse("udp", key.peer, verdict.name, verdict.rule);
         return refuse(Unreachable::kProhibited);

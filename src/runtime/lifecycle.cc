@@ -11,6 +11,7 @@
 #include "runtime/box_impl.h"
 #include "runtime/capture.h"
 #include "runtime/engine_choice.h"
+#include "runtime/proxy_settings.h"
 #include "runtime/specs.h"
 #include "runtime/templates.h"
 
@@ -33,18 +34,19 @@ Error no_such_box(const BoxConfig& config) {
 
 // A machine that has booted already, where there is one; else the next box finds one.
 Result<Launched> launch_on_template(const RuntimeImpl& runtime, const std::string& program,
-                                    const BoxFolder& folder, const base::FileLock& changes,
-                                    const v1::BoxSpec& spec) {
+                                    const BoxFolder& folder, const v1::BoxSpec& spec,
+                                    const Handover& handover) {
     if (const auto booted = find_template(runtime, spec)) {
         v1::BoxSpec onward = spec;
         *onward.mutable_machine() = booted->image;
         onward.set_fresh_machine(true);
-        auto launched = launch_supervisor(program, folder, changes, onward, booted->memory);
+        auto launched =
+            launch_supervisor(program, folder, onward, {handover.changes, booted->memory, handover.proxies});
         if (launched.ok()) return launched;
         base::log_warn("a template was of no use; the box boots",
                        {{"box", spec.box_id()}, {"error", launched.error().message}});
     }
-    auto launched = launch_supervisor(program, folder, changes, spec, kNoFiles);
+    auto launched = launch_supervisor(program, folder, spec, handover);
     if (launched.ok()) make_missing_template(runtime, spec);
     return launched;
 }
@@ -67,6 +69,11 @@ Result<void> launch(const BoxImpl& box, const base::FileLock& changes, BoxRecord
         TRY(spec.engine() == "kvm" ? box.runtime->assets.kvm_kernel() : box.runtime->assets.uml_kernel()));
     spec.set_initramfs_path(TRY(box.runtime->assets.initramfs()));
     if (spec.has_network()) spec.set_netd_path(TRY(box.runtime->assets.network_process()));
+    base::Fd proxies;
+    if (spec.has_network()) {
+        proxies = TRY(host_proxies(box.runtime->notice));
+        spec.mutable_network()->set_has_proxy(proxies.valid());
+    }
     const bool intercepts = needs_interception(record.config);
     if (intercepts) spec.set_tlsd_path(TRY(box.runtime->assets.interceptor()));
     SecretValues secrets;
@@ -80,10 +87,10 @@ Result<void> launch(const BoxImpl& box, const base::FileLock& changes, BoxRecord
         .status = BoxStatus::kRunning, .started_at = base::realtime_ns(), .boot_id = TRY(host_boot_id())};
     // Before the launch: whoever finds the box dead after a crash of ours then corrects the record.
     TRY(box.runtime->state->set_state(box.config.id, record.state));
+    const Handover handover{changes, from.machine ? from.machine->memory : kNoFiles, proxies};
     auto launched = from.machine || spec.engine() != "kvm" || spec.huge_pages()
-                        ? launch_supervisor(program, box.folder, changes, spec,
-                                            from.machine ? from.machine->memory : kNoFiles)
-                        : launch_on_template(*box.runtime, program, box.folder, changes, spec);
+                        ? launch_supervisor(program, box.folder, spec, handover)
+                        : launch_on_template(*box.runtime, program, box.folder, spec, handover);
     // The guest waits for them. Also none: then it waits for nothing more.
     if (launched.ok() && intercepts)
         if (auto sent = send_values(box.folder, secrets); !sent.ok()) {

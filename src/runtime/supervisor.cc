@@ -79,10 +79,11 @@ Result<std::string> read_line(int fd, base::Deadline deadline) {
 }
 
 // The stream stays open as the box's lifeline.
-Result<void> send_spec(int socket, const v1::BoxSpec& spec, const std::vector<base::Fd>& memory) {
+Result<void> send_spec(int socket, const v1::BoxSpec& spec, const Handover& handover) {
     const std::string message = rpc::sized(spec);
     std::vector<int> files;
-    for (const base::Fd& file : memory) files.push_back(file.get());
+    for (const base::Fd& file : handover.memory) files.push_back(file.get());
+    if (spec.network().has_proxy()) files.push_back(handover.proxies.get());
     return base::send_with_fds(socket, base::as_bytes(message), files);
 }
 
@@ -180,25 +181,26 @@ std::optional<ExitRecord> read_exit_record(const BoxFolder& folder) {
 }
 
 Result<Launched> launch_supervisor(const std::string& program, const BoxFolder& folder,
-                                   const base::FileLock& changes, const v1::BoxSpec& spec,
-                                   const std::vector<base::Fd>& memory) {
+                                   const v1::BoxSpec& spec, const Handover& handover) {
     TRY(base::make_directories(folder.logs(), 0700));
     base::FdPair input = TRY(base::make_socketpair(SOCK_STREAM));
     base::FdPair greeting = TRY(base::make_pipe());
     const base::Fd errors =
         TRY(base::open_file(folder.supervisor_stderr(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600));
     // A session of its own: the terminal's ^C is for the client, which decides what it means.
-    base::Process process = TRY(base::Process::spawn(
-        {.argv = {program, spec.box_id()},
-         .env = supervisor_environment(),
-         .fds = {{input.second.get(), 0}, {greeting.second.get(), 1}, {errors.get(), 2}, {changes.fd(), 3}},
-         .new_session = true}));
+    base::Process process = TRY(base::Process::spawn({.argv = {program, spec.box_id()},
+                                                      .env = supervisor_environment(),
+                                                      .fds = {{input.second.get(), 0},
+                                                              {greeting.second.get(), 1},
+                                                              {errors.get(), 2},
+                                                              {handover.changes.fd(), 3}},
+                                                      .new_session = true}));
     input.second.reset();
     greeting.second.reset();
 
     const auto handshake = [&]() -> Result<void> {
         // A supervisor that dies early shows as a failed send here, and with its reason on the greeting pipe.
-        const auto sent = send_spec(input.first.get(), spec, memory);
+        const auto sent = send_spec(input.first.get(), spec, handover);
         const std::string line = TRY(read_line(greeting.first.get(), base::Deadline(kLaunchBudget)));
         TRY(parse_greeting(line));
         return sent;

@@ -68,12 +68,17 @@ struct Launched {
     // For a box that is not detached: the box ends when this is closed.
     base::Fd lifeline;
 };
+// What a supervisor gets open, beside its specification.
+struct Handover {
+    // The box's change lock, which the caller holds. The supervisor keeps it until it answers, so that nobody
+    // comes in between when the caller is killed.
+    const base::FileLock& changes;
+    const std::vector<base::Fd>& memory;  // the files of the specification's machine
+    const base::Fd& proxies;              // see host_proxies()
+};
 // Starts the supervisor and returns when it answers on its socket; the guest is then still booting.
-// The caller holds the change lock, `changes`, and has made sure that there is no other supervisor. The
-// supervisor keeps the lock until it answers, so that nobody else comes in between when the caller is killed.
-// `memory`: the files of spec.machine()'s layers.
+// The caller has made sure that there is no other one.
 Result<Launched> launch_supervisor(const std::string& program, const BoxFolder& folder,
-                                   const base::FileLock& changes, const v1::BoxSpec& spec,
-                                   const std::vector<base::Fd>& memory);
+                                   const v1::BoxSpec& spec, const Handover& handover);
 
 }  // namespace boxlite::runtime

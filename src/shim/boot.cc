@@ -55,6 +55,13 @@ Result<std::unique_ptr<Supervisor>> Supervisor::start(base::EventLoop& loop, v1:
 Supervisor::~Supervisor() = default;
 
 Result<void> Supervisor::boot(std::vector<base::Fd> memory) {
+    if (spec_.network().has_proxy()) {
+        if (memory.empty())
+            return base::make_error(ErrorCode::kInvalidArgument,
+                                    "the file of the host's proxies did not come");
+        proxies_ = std::move(memory.back());
+        memory.pop_back();
+    }
     boot_began_ = base::Clock::now();
     started_at_ns_ = base::realtime_ns();
     const std::string& dir = spec_.box_dir();
@@ -156,7 +163,7 @@ Result<void> Supervisor::start_network() {
         channel = interceptor_->take_channel();
     }
     network_pending_ = true;
-    return network_->launch(spec_.netd_path(), std::move(channel),
+    return network_->launch(spec_.netd_path(), std::move(channel), std::move(proxies_),
                             [this](const Result<void>& outcome) { network_ready(outcome); });
 }
 

@@ -65,7 +65,8 @@ Network::~Network() {
     (void)process_->wait();
 }
 
-Result<void> Network::launch(const std::string& program, base::Fd interceptor, Ready ready) {
+Result<void> Network::launch(const std::string& program, base::Fd interceptor, base::Fd proxies,
+                             Ready ready) {
     base::FdPair control = TRY(base::make_socketpair(SOCK_STREAM));
     const base::Fd null = TRY(base::open_file("/dev/null", O_RDWR));
     std::vector<std::pair<int, int>> fds = {{null.get(), 0},
@@ -74,6 +75,7 @@ Result<void> Network::launch(const std::string& program, base::Fd interceptor, R
                                             {process_frames_.get(), 3},
                                             {control.second.get(), 4}};
     if (interceptor.valid()) fds.emplace_back(interceptor.get(), 5);
+    if (proxies.valid()) fds.emplace_back(proxies.get(), 6);
     process_.emplace(TRY(base::Process::spawn(
         {.argv = {program, spec_.box_id()}, .env = std::vector<std::string>{}, .fds = std::move(fds)})));
     process_frames_.reset();

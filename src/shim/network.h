@@ -34,7 +34,8 @@ class Network {
     // Starts the process. Its answer, or why there is none, comes to `ready`, once. `interceptor`: its end of
     // the socket to the process that looks into TLS, if the box has one.
     using Ready = std::function<void(const Result<void>&)>;
-    Result<void> launch(const std::string& program, base::Fd interceptor, Ready ready);
+    // `proxies`: the file of the host's proxies, if it has any.
+    Result<void> launch(const std::string& program, base::Fd interceptor, base::Fd proxies, Ready ready);
     // What the guest has to be told.
     v1::GuestNetwork guest() const;
     void complete(v1::ContainerSpec& container) const;

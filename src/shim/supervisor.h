@@ -28,7 +28,8 @@ namespace boxlite::shim {
 class Supervisor {
   public:
     // Takes the box's lock, opens its disk and socket and starts the machine. After this, clients can
-    // connect. `lifeline` is watched unless the box is detached. `memory`: the layers of spec.machine().
+    // connect. `lifeline` is watched unless the box is detached. `memory`: the layers of spec.machine(), and
+    // the file of the host's proxies behind them if spec.network() has any.
     static Result<std::unique_ptr<Supervisor>> start(base::EventLoop& loop, v1::BoxSpec spec,
                                                      base::Fd lifeline, std::vector<base::Fd> memory);
     ~Supervisor();
@@ -150,6 +151,7 @@ class Supervisor {
     virtio::Balloon balloon_;
     std::unique_ptr<Network> network_;  // none for a box without
     bool network_pending_ = false;
+    base::Fd proxies_;                          // until its process has it
     std::unique_ptr<Interceptor> interceptor_;  // none for a box without secrets and rules about https
     bool interceptor_pending_ = false;
     bool guest_up_ = false;
