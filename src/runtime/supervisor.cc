@@ -82,6 +82,7 @@ Result<std::string> read_line(int fd, base::Deadline deadline) {
 Result<void> send_spec(int socket, const v1::BoxSpec& spec, const Handover& handover) {
     const std::string message = rpc::sized(spec);
     std::vector<int> files;
+    files.reserve(handover.memory.size() + 1);
     for (const base::Fd& file : handover.memory) files.push_back(file.get());
     if (spec.network().has_proxy()) files.push_back(handover.proxies.get());
     return base::send_with_fds(socket, base::as_bytes(message), files);
@@ -200,7 +201,7 @@ Result<Launched> launch_supervisor(const std::string& program, const BoxFolder& 
 
     const auto handshake = [&]() -> Result<void> {
         // A supervisor that dies early shows as a failed send here, and with its reason on the greeting pipe.
-        const auto sent = send_spec(input.first.get(), spec, handover);
+        auto sent = send_spec(input.first.get(), spec, handover);
         const std::string line = TRY(read_line(greeting.first.get(), base::Deadline(kLaunchBudget)));
         TRY(parse_greeting(line));
         return sent;

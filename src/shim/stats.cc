@@ -31,7 +31,7 @@ void Supervisor::stats(rpc::Responder responder) {
                  });
 }
 
-void Supervisor::answer_stats(const v1::GuestStats& guest, std::shared_ptr<rpc::Responder> responder) {
+void Supervisor::answer_stats(const v1::GuestStats& guest, const std::shared_ptr<rpc::Responder>& responder) {
     v1::BoxStats stats;
     stats.set_time_ns(steady_ns());
     *stats.mutable_guest() = guest;

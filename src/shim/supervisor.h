@@ -91,7 +91,7 @@ class Supervisor {
 
     // stats.cc
     void stats(rpc::Responder responder);
-    void answer_stats(const v1::GuestStats& guest, std::shared_ptr<rpc::Responder> responder);
+    void answer_stats(const v1::GuestStats& guest, const std::shared_ptr<rpc::Responder>& responder);
 
     // control.cc
     Result<void> listen();
