@@ -57,7 +57,8 @@ std::vector<Command> snapshot_commands();   // snapshot
 std::vector<Command> list_commands();       // list, inspect
 std::vector<Command> log_commands();        // logs
 std::vector<Command> stats_commands();      // stats
-std::vector<Command> network_commands();    // port, update, network
+std::vector<Command> network_commands();    // port, network
+std::vector<Command> update_commands();     // update
 std::vector<Command> copy_commands();       // cp
 std::vector<Command> image_commands();      // pull, images, rmi, import
 std::vector<Command> info_commands();       // info, version, completion

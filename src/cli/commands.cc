@@ -8,7 +8,7 @@ std::vector<Command> all_commands() {
     std::vector<Command> all;
     for (auto group :
          {run_commands, exec_commands, lifecycle_commands, snapshot_commands, list_commands, log_commands,
-          stats_commands, network_commands, copy_commands, image_commands, info_commands})
+          stats_commands, network_commands, update_commands, copy_commands, image_commands, info_commands})
         for (Command& command : group()) all.push_back(std::move(command));
     return all;
 }

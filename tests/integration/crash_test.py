@@ -153,16 +153,21 @@ class Crash(BoxTest):
 
     def test_what_the_jail_wrote_down_of_the_end_is_told(self):
         """The supervisor's own way to it is jail_test's ThreadRole."""
+        def end_supervisor():
+            box = self.home.inspect("box")
+            supervisor = box["State"]["Pid"]
+            kill(supervisor)
+            wait_until(lambda: not alive(supervisor), "the supervisor is gone")
+            return box
         self.check("start", "box")
-        box = self.home.inspect("box")
-        kill(box["State"]["Pid"])
+        box = end_supervisor()
         with open(os.path.join(box["Folder"], "exit.new"), "r+") as record:
             record.write(json.dumps({"code": 0, "signal": 0, "failed": True, "finished_at": 0, "reason": "the rules of its jail"}))
         state = self.home.inspect("box")["State"]
         self.assertEqual((state["Status"], state["Reason"]), ("failed", "the rules of its jail"))
         self.assertTrue(state["FinishedAt"].startswith("20"), state)
         self.check("start", "box")
-        kill(self.home.inspect("box")["State"]["Pid"])
+        end_supervisor()
         self.assertEqual(self.home.inspect("box")["State"]["Reason"], "its supervisor was killed")
 
     def test_the_supervisor_dies_between_synced_writes(self):
