@@ -96,6 +96,11 @@ Result<void> Download::wait() {
     return *ended_;
 }
 
+void Download::wait_for(std::chrono::milliseconds budget) {
+    std::unique_lock lock(mutex_);
+    (void)changed_.wait_for(lock, budget, [&] { return ended_.has_value(); });
+}
+
 bool Download::failed() {
     const std::lock_guard lock(mutex_);
     return ended_ && !ended_->ok();

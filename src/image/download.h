@@ -37,6 +37,8 @@ class Download {
 
     // Waits for the end of run(). The error is the one that every reader gets too.
     Result<void> wait();
+    // Waits for its end for no longer than that.
+    void wait_for(std::chrono::milliseconds budget);
     bool failed();
 
     // A reader from the start of the blob. Must not outlive the download.

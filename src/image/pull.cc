@@ -15,6 +15,7 @@ namespace boxlite::image {
 namespace {
 
 constexpr int kMaxNesting = 4;  // of indexes that name indexes
+constexpr std::chrono::milliseconds kVerdictBudget{2'000};
 
 // What one pull works with.
 struct Job {
@@ -160,7 +161,11 @@ Result<void> hand_out_layers(const Job& job, const Image& image, LayerDownloads&
     if (!job.options.layer) return {};
     for (size_t i = 0; i < image.layers.size(); ++i) {
         const auto reader = downloads.of_layer(i).open_reader();
-        TRY(job.options.layer(i, image.layers[i], *reader));
+        auto taken = job.options.layer(i, image.layers[i], *reader);
+        if (taken.ok()) continue;
+        // What does not unpack may not be what was asked for, which is soon known.
+        downloads.of_layer(i).wait_for(kVerdictBudget);
+        return taken;
     }
     return {};
 }

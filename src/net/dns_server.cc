@@ -17,6 +17,15 @@ constexpr std::string_view kInternalZone = "boxlite.internal";
 constexpr size_t kMaxPipelined = 16;  // questions of one connection that wait for their answers
 constexpr size_t kMaxUnsent = 256 << 10;
 
+// Names that are private by convention, RFC 6762 (appendix G) and 8375: what answers to one behind the proxy
+// is not the public internet.
+bool is_private_name(std::string_view host) {
+    static constexpr std::string_view kDomains[] = {
+        ".internal", ".local", ".localhost", ".intranet", ".private", ".corp", ".lan", ".home", ".home.arpa"};
+    return std::any_of(std::begin(kDomains), std::end(kDomains),
+                       [&](std::string_view domain) { return host.ends_with(domain); });
+}
+
 std::vector<IpAddress> both(const char* v4, const char* v6) {
     return {*IpAddress::parse(v4), *IpAddress::parse(v6)};
 }
@@ -122,6 +131,9 @@ bool DnsServer::answer_stand_in(const Asked& asked, base::ByteView answer) {
     if (!host || host->find('.') == std::string::npos || !unresolved_.proxies.carries(*host)) return false;
     for (const std::string& domain : unresolved_.own_domains)
         if (host->ends_with("." + domain)) return false;
+    constexpr uint16_t kHttpsPort = 443;
+    if (is_private_name(*host) && policy_.connect_name(Protocol::kTcp, kHttpsPort, *host).is_public)
+        return false;
     const auto address = unresolved_.names.add(*host);
     return address && answer_known_stand_in(asked, *host);
 }

@@ -85,7 +85,7 @@ struct DnsServerTest : ::testing::Test {
     base::Bytes ask(const base::Bytes& query, const std::vector<FakeServer::Answer>& servers) {
         std::vector<std::unique_ptr<FakeServer>> fakes;
         ResolverConfig config;
-        config.timeout = milliseconds(50);
+        config.timeout = milliseconds(200);
         for (const auto& server : servers) {
             fakes.push_back(std::make_unique<FakeServer>(*loop, server));
             config.servers.push_back(fakes.back()->endpoint());
@@ -211,6 +211,10 @@ TEST_F(DnsServerTest, WhatOnlyTheProxyCanResolveGetsAnAddressThatStandsForIt) {
     EXPECT_EQ(code(ask(query("short"), {unknown})), 3);
     EXPECT_EQ(code(ask(query("short.corp.example"), {unknown})), 3);
     EXPECT_EQ(code(ask(query("other.example", 16), {unknown})), 3);
+    for (const char* host : {"metadata.google.internal", "printer.local", "x.home.arpa"})
+        EXPECT_EQ(code(ask(query(host), {unknown})), 3) << host;
+    rules({{"db.internal:5432"}});
+    EXPECT_EQ(code(ask(query("db.internal"), {unknown})), 0);
     rules({{"a.example"}});
     EXPECT_EQ(code(ask(query("b.example"), {unknown})), 3);
     EXPECT_EQ(code(ask(query("a.example"), {unknown})), 0);

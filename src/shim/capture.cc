@@ -88,7 +88,7 @@ Result<v1::CaptureResponse> Supervisor::capture_now(const v1::CaptureRequest& re
     const bool pausing = state_ == State::kRunning;
     if (pausing) TRY(machine_->pause());
     engine::MachineSnapshot snapshot;
-    const auto kept = [&]() -> Result<void> {
+    auto kept = [&]() -> Result<void> {
         const auto swap = [&] { return swap_disk(request.layer()); };
         if (!request.memory()) return machine_->with_devices_still(swap);
         snapshot = TRY(machine_->capture(swap));
@@ -112,7 +112,7 @@ Result<void> Supervisor::swap_disk(const std::string& layer) {
                 .backing = disk::Backing{"../../bases/layers/" + layer, disk::ImageFormat::kQcow2}}));
     // A disk is open once: the old one has to go before the new one can stand on it.
     TRY(before.close());
-    const auto swapped = [&]() -> Result<void> {
+    auto swapped = [&]() -> Result<void> {
         TRY(open_disk(fresh));
         if (::rename(fresh.c_str(), path.c_str()) < 0)
             return base::errno_error(ErrorCode::kStorage, "put the box's new disk in its place");

@@ -173,7 +173,7 @@ Result<void> make_template(const v1::TemplateSpec& spec) {
     if (base::path_exists(path)) return {};
     TRY(base::remove_tree(fresh));
     TRY(base::make_directories(fresh, 0700));
-    const auto made = [&]() -> Result<void> {
+    auto made = [&]() -> Result<void> {
         const auto loop = TRY(base::EventLoop::make());
         return Maker(*loop, spec, fresh).run();
     }();

@@ -28,8 +28,8 @@ static_assert(sizeof(EraseRange) == 16);
 
 }  // namespace
 
-Block::Block(std::unique_ptr<disk::BlockBackend> disk, std::string serial)
-    : disk_(std::move(disk)), serial_(std::move(serial).substr(0, kSerialBytes)) {
+Block::Block(std::unique_ptr<disk::BlockBackend> disk, std::string_view serial)
+    : disk_(std::move(disk)), serial_(serial.substr(0, kSerialBytes)) {
     uint8_t* c = config_.data();
     base::store_le<uint64_t>(c + 0, disk_->size() / kSector);
     base::store_le<uint32_t>(c + 12, kMaxSegments);

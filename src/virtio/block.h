@@ -14,7 +14,7 @@ namespace boxlite::virtio {
 class Block final : public Device {
   public:
     // `serial` is what the guest sees in /sys/block/*/serial; cut at 20 bytes (virtio 1.2, 5.2.6.1).
-    Block(std::unique_ptr<disk::BlockBackend> disk, std::string serial);
+    Block(std::unique_ptr<disk::BlockBackend> disk, std::string_view serial);
 
     DeviceType type() const override { return DeviceType::kBlock; }
     std::string name() const override { return "block " + serial_; }
