@@ -79,9 +79,11 @@ TEST_F(PullTest, ResumesInALaterPull) {
     EXPECT_EQ(store_.partial_size(image_.layers[0].descriptor.digest), 123'456u);
     broken = false;
     ASSERT_TRUE(pull_from(server).ok());
+    // The other layer may have been stopped on its way too.
     std::vector<std::string> ranges;
     for (const Request& r : server.requests())
-        if (r.headers.contains("range")) ranges.push_back(r.headers.at("range"));
+        if (is_blob(r, image_.layers[0]) && r.headers.contains("range"))
+            ranges.push_back(r.headers.at("range"));
     EXPECT_EQ(ranges, std::vector<std::string>{"bytes=123456-"});
 }
 

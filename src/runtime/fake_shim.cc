@@ -122,6 +122,8 @@ Result<void> run() {
     auto loop = TRY(base::EventLoop::make());
     FakeShim shim(*loop, std::move(spec));
     const auto started = shim.start();
+    constexpr int kChangeLockFd = 3;
+    ::close(kChangeLockFd);
     const std::string line =
         started.ok()
             ? "ok\n"
