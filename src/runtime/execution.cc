@@ -11,6 +11,7 @@
 #include "runtime/execution_impl.h"
 #include "runtime/process_settings.h"
 #include "runtime/specs.h"
+#include "runtime/write_pieces.h"
 #include "shim/output_log.h"
 
 namespace boxlite {
@@ -22,8 +23,6 @@ using runtime::kMainExecution;
 namespace {
 
 constexpr std::chrono::milliseconds kCloseBudget{2'000};
-// Larger writes go in pieces, so that one call's memory is bounded on both sides.
-constexpr size_t kWriteChunk = size_t{256} << 10;
 
 }  // namespace
 
@@ -141,17 +140,9 @@ Result<void> ExecutionImpl::hold_output() {
 
 Result<void> ExecutionImpl::write(std::string_view data, bool close) {
     const std::scoped_lock lock(input_.mutex);
-    v1::WriteRequest request;
-    request.set_id(id_);
-    while (!data.empty() || close) {
-        const std::string_view piece = data.substr(0, kWriteChunk);
-        data.remove_prefix(piece.size());
-        request.set_data(std::string(piece));
-        request.set_close(close && data.empty());
-        TRY(call<v1::Empty>(input_, "Write", request));
-        if (data.empty()) break;
-    }
-    return {};
+    return runtime::write_in_pieces(id_, data, close, [this](const v1::WriteRequest& request) {
+        return call<v1::Empty>(input_, "Write", request);
+    });
 }
 
 Result<ExitStatus> ExecutionImpl::wait() {

@@ -6,14 +6,13 @@
 #include <algorithm>
 
 #include "base/id.h"
+#include "runtime/write_pieces.h"
 
 namespace boxlite {
 
 namespace {
 
 constexpr std::string_view kService = "boxlite.v1.Tunnel";
-// Larger writes go in pieces, so that one call's memory is bounded on both sides.
-constexpr size_t kWriteChunk = size_t{256} << 10;
 
 Result<base::Fd> own_descriptor(const rpc::Client& client) {
     base::Fd socket(::fcntl(client.fd(), F_DUPFD_CLOEXEC, 0));
@@ -52,17 +51,9 @@ Result<std::string> TunnelImpl::read(size_t max_bytes) {
 
 Result<void> TunnelImpl::write(std::string_view data, bool close) {
     const std::scoped_lock lock(writing_->mutex);
-    v1::WriteRequest request;
-    request.set_id(id_);
-    while (!data.empty() || close) {
-        const std::string_view piece = data.substr(0, kWriteChunk);
-        data.remove_prefix(piece.size());
-        request.set_data(std::string(piece));
-        request.set_close(close && data.empty());
-        TRY(writing_->client.call<v1::Empty>(kService, "Write", request));
-        if (data.empty()) break;
-    }
-    return {};
+    return runtime::write_in_pieces(id_, data, close, [this](const v1::WriteRequest& request) {
+        return writing_->client.call<v1::Empty>(kService, "Write", request);
+    });
 }
 
 void TunnelImpl::disconnect() {

@@ -72,10 +72,12 @@ void Supervisor::close_files_of(const rpc::Channel* client) {
 bool Supervisor::note_tunnel(const Forwarded& request) {
     const auto client = request.from.lock();
     if (!client || !client->open()) return false;
-    v1::ExecutionId tunnel;  // every request has its id in field 1
+    if (request.method != "Open" && request.method != "Close") return true;
+    v1::ExecutionId tunnel;  // both have its id in field 1
     if (!tunnel.ParseFromString(request.payload)) return true;
-    if (request.method == "Open") open_tunnels_.emplace(client.get(), tunnel.id());
-    if (request.method == "Close")
+    if (request.method == "Open")
+        open_tunnels_.emplace(client.get(), tunnel.id());
+    else
         std::erase_if(open_tunnels_, [&](const auto& open) { return open.second == tunnel.id(); });
     return true;
 }

@@ -30,12 +30,9 @@ class Proxy:
         self.url = f"http://127.0.0.1:{self.port}"
 
     def handle(self, client):
-        head = b""
-        while b"\r\n\r\n" not in head:
-            piece = client.recv(1)
-            if not piece:
-                return
-            head += piece
+        head = world.read_head(client, step=1)
+        if head is None:
+            return
         lines = head.decode().split("\r\n")
         method, target, _ = lines[0].split()
         headers = dict(line.split(": ", 1) for line in lines[1:] if line)

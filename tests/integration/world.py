@@ -188,15 +188,23 @@ class Home(boxtest.Home):
         return [json.loads(line) for line in result.out.decode().splitlines()]
 
 
+def read_head(connection, step=65536):
+    """The head of an HTTP request, with a step of 1 nothing that comes behind it; None when the connection ends before."""
+    head = b""
+    while b"\r\n\r\n" not in head:
+        piece = connection.recv(step)
+        if not piece:
+            return None
+        head += piece
+    return head
+
+
 def http(body, log=None):
     """A handler that answers each request with `body`."""
     def handle(connection):
-        head = b""
-        while b"\r\n\r\n" not in head:
-            piece = connection.recv(65536)
-            if not piece:
-                return
-            head += piece
+        head = read_head(connection)
+        if head is None:
+            return
         if log is not None:
             log.append(head)
         connection.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
