@@ -18,7 +18,6 @@ namespace boxlite {
 
 using runtime::kBoxService;
 using runtime::kExecutionService;
-using runtime::kMainExecution;
 
 namespace {
 
@@ -258,7 +257,7 @@ Result<void> check_has_main(const BoxImpl& box) {
 
 }  // namespace
 
-Result<Execution> run_main(std::shared_ptr<const BoxImpl> box, const StartOptions& options) {
+Result<Execution> run_main(const std::shared_ptr<const BoxImpl>& box, const StartOptions& options) {
     TRY(check_has_main(*box));
     auto execution = std::make_shared<ExecutionImpl>(box, std::string(kMainExecution));
     if (!TRY(launch_box(*box, options)))
@@ -270,7 +269,7 @@ Result<Execution> run_main(std::shared_ptr<const BoxImpl> box, const StartOption
     return Execution(std::move(execution));
 }
 
-Result<Execution> attach_main(std::shared_ptr<const BoxImpl> box, bool from_beginning) {
+Result<Execution> attach_main(const std::shared_ptr<const BoxImpl>& box, bool from_beginning) {
     TRY(check_has_main(*box));
     TRY(running(*box));
     auto execution = std::make_shared<ExecutionImpl>(box, std::string(kMainExecution));

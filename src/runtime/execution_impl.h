@@ -80,8 +80,8 @@ namespace runtime {
 ExitStatus from_wire(const v1::ExitStatus& status);
 
 Result<Execution> start_execution(std::shared_ptr<const BoxImpl> box, const Command& command);
-Result<Execution> run_main(std::shared_ptr<const BoxImpl> box, const StartOptions& options);
-Result<Execution> attach_main(std::shared_ptr<const BoxImpl> box, bool from_beginning);
+Result<Execution> run_main(const std::shared_ptr<const BoxImpl>& box, const StartOptions& options);
+Result<Execution> attach_main(const std::shared_ptr<const BoxImpl>& box, bool from_beginning);
 
 }  // namespace runtime
 }  // namespace boxlite
