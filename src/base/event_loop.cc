@@ -1,6 +1,7 @@
 #include "base/event_loop.h"
 
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,10 +12,14 @@ Result<std::unique_ptr<EventLoop>> EventLoop::make() {
     Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
     if (!epoll.valid()) return errno_error(ErrorCode::kInternal, "make an epoll descriptor");
     Fd wake = TRY(make_eventfd());
-    epoll_event event{.events = EPOLLIN, .data = {.fd = wake.get()}};
-    if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) < 0)
-        return errno_error(ErrorCode::kInternal, "watch an eventfd");
-    return std::unique_ptr<EventLoop>(new EventLoop(std::move(epoll), std::move(wake)));
+    Fd alarm(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+    if (!alarm.valid()) return errno_error(ErrorCode::kInternal, "make a timer");
+    for (const int fd : {wake.get(), alarm.get()}) {
+        epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
+        if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) < 0)
+            return errno_error(ErrorCode::kInternal, "watch a descriptor of the loop's own");
+    }
+    return std::unique_ptr<EventLoop>(new EventLoop(std::move(epoll), std::move(wake), std::move(alarm)));
 }
 
 Result<void> EventLoop::watch(int fd, uint32_t events, IoCallback callback) {
@@ -38,7 +43,9 @@ void EventLoop::unwatch(int fd) {
 
 EventLoop::TimerId EventLoop::after(std::chrono::milliseconds delay, Callback callback) {
     const TimerId id = next_timer_++;
-    timers_.emplace(std::pair(Clock::now() + delay, id), std::move(callback));
+    const Clock::time_point at = Clock::now() + delay;
+    timers_.emplace(std::pair(at, id), std::move(callback));
+    if (at < alarm_at_) set_alarm(at);
     return id;
 }
 
@@ -62,16 +69,18 @@ void EventLoop::stop() {
 Result<void> EventLoop::run() {
     stopping_ = false;
     for (;;) {
-        run_timers();
         if (stopping_) return {};
         if (before_wait_) before_wait_();
-        const int timeout = next_timer_ms();
         epoll_event events[64];
-        const int n = ::epoll_wait(epoll_.get(), events, 64, timeout);
+        const int n = ::epoll_wait(epoll_.get(), events, 64, -1);
         if (n < 0 && errno != EINTR) return errno_error(ErrorCode::kInternal, "wait for events");
         for (int i = 0; i < n && !stopping_; ++i) {
             if (events[i].data.fd == wake_.get()) {
                 run_posted();
+                continue;
+            }
+            if (events[i].data.fd == alarm_.get()) {
+                run_timers();
                 continue;
             }
             const auto it = watches_.find(events[i].data.fd);
@@ -94,16 +103,22 @@ void EventLoop::run_posted() {
 }
 
 void EventLoop::run_timers() {
-    while (!stopping_ && next_timer_ms() == 0) {
+    while (!stopping_ && !timers_.empty() && timers_.begin()->first.first <= Clock::now()) {
         auto node = timers_.extract(timers_.begin());
         node.mapped()();
     }
+    // Setting it makes it silent, too.
+    set_alarm(timers_.empty() ? Clock::time_point::max() : timers_.begin()->first.first);
 }
 
-int EventLoop::next_timer_ms() const {
-    if (timers_.empty()) return -1;
-    const auto left = timers_.begin()->first.first - Clock::now();
-    return static_cast<int>(std::max<int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(left).count()));
+void EventLoop::set_alarm(Clock::time_point at) {
+    alarm_at_ = at;
+    itimerspec alarm{};  // zero: none
+    if (at != Clock::time_point::max()) {
+        const auto ns = std::max<int64_t>(1, std::chrono::nanoseconds(at.time_since_epoch()).count());
+        alarm.it_value = {.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
+    }
+    ::timerfd_settime(alarm_.get(), TFD_TIMER_ABSTIME, &alarm, nullptr);
 }
 
 }  // namespace boxlite::base

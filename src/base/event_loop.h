@@ -47,18 +47,22 @@ class EventLoop {
     void stop();
 
   private:
-    EventLoop(Fd epoll, Fd wake) : epoll_(std::move(epoll)), wake_(std::move(wake)) {}
+    EventLoop(Fd epoll, Fd wake, Fd alarm)
+        : epoll_(std::move(epoll)), wake_(std::move(wake)), alarm_(std::move(alarm)) {}
     void run_posted();
     // Runs what is due.
     void run_timers();
-    // -1 without one.
-    int next_timer_ms() const;
+    void set_alarm(Clock::time_point at);
 
     struct Watch {
         IoCallback callback;
     };
     Fd epoll_;
     Fd wake_;
+    // A timerfd, so that a turn of the loop needs no look at the clock: in a box of the uml engine that is a
+    // system call of some 20 us. It may go off too early, for a timer that is no more, never too late.
+    Fd alarm_;
+    Clock::time_point alarm_at_ = Clock::time_point::max();
     bool stopping_ = false;
     // shared_ptr: a callback may unwatch itself or another entry of the same batch.
     std::map<int, std::shared_ptr<Watch>> watches_;

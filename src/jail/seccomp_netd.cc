@@ -33,6 +33,7 @@ void allow_common(SeccompBuilder& policy) {
         "epoll_ctl",
         "epoll_wait",
         "epoll_pwait",
+        "timerfd_settime",
         "poll",
         "ppoll",
         "mmap",
@@ -70,7 +71,8 @@ void allow_common(SeccompBuilder& policy) {
 Result<SeccompProgram> netd_policy() {
     SeccompBuilder policy;
     allow_common(policy);
-    policy.allow({"dup3", "bind", "listen", "accept", "connect", "sendmmsg", "recvmmsg", "epoll_create1"});
+    policy.allow({"dup3", "bind", "listen", "accept", "connect", "sendmmsg", "recvmmsg", "epoll_create1",
+                  "timerfd_create"});
     policy.allow_values("socket", 0, {AF_INET, AF_INET6});
     policy.allow_values("socketpair", 0, {AF_UNIX});
     policy.allow_values("fcntl", 1, {F_DUPFD_CLOEXEC});
