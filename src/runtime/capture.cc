@@ -2,12 +2,12 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <thread>
 
 #include "disk/qcow2.h"
-#include "rpc/sized.h"
 #include "runtime/layers.h"
 
 namespace boxlite::runtime {
@@ -16,7 +16,20 @@ namespace {
 
 // The guest writes out what it has in memory first, where its memory is not kept.
 constexpr std::chrono::milliseconds kCaptureBudget{90'000};
-constexpr uint32_t kMaxImageBytes = 64 << 20;
+constexpr off_t kMaxImageBytes = 64 << 20;
+
+Result<void> read_image(int file, v1::MachineImage& image) {
+    struct stat status;
+    if (::fstat(file, &status) < 0) return base::errno_error(ErrorCode::kPortal, "look at its description");
+    if (status.st_size > kMaxImageBytes)
+        return base::make_error(ErrorCode::kPortal, "its description of {} bytes is longer than {}",
+                                status.st_size, kMaxImageBytes);
+    base::Bytes bytes(static_cast<size_t>(status.st_size));
+    TRY(base::pread_exact(file, bytes, 0));
+    if (!image.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+        return base::make_error(ErrorCode::kPortal, "its description is damaged");
+    return {};
+}
 
 // From the supervisor, on the socket that it was told of.
 Result<CapturedMachine> receive_machine(const base::Fd& listener) {
@@ -29,12 +42,13 @@ Result<CapturedMachine> receive_machine(const base::Fd& listener) {
     const base::Fd peer(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!peer.valid()) return base::errno_error(ErrorCode::kPortal, "take the supervisor's machine");
     TRY(base::set_nonblocking(peer.get(), false));
-    CapturedMachine machine;
-    uint8_t first = 0;
-    if (TRY(base::recv_with_fds(peer.get(), {&first, 1}, machine.memory)) != 1)
+    std::vector<base::Fd> files;
+    uint8_t byte = 0;
+    if (TRY(base::recv_with_fds(peer.get(), {&byte, 1}, files)) != 1 || files.empty())
         return base::make_error(ErrorCode::kPortal, "the supervisor did not hand its machine over");
-    TRY_CONTEXT(rpc::read_sized(peer.get(), first, kMaxImageBytes, machine.image),
-                "the machine that the supervisor hands over");
+    CapturedMachine machine;
+    TRY_CONTEXT(read_image(files.front().get(), machine.image), "the machine that the supervisor hands over");
+    machine.memory.assign(std::make_move_iterator(files.begin() + 1), std::make_move_iterator(files.end()));
     return machine;
 }
 

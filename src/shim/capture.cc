@@ -1,11 +1,8 @@
 // Keeping a running box as it is at one instant.
-#include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "disk/qcow2.h"
-#include "rpc/sized.h"
 #include "shim/supervisor.h"
 
 namespace boxlite::shim {
@@ -17,8 +14,6 @@ using std::chrono::milliseconds;
 // Of writing out what the guest's kernel has in memory.
 constexpr milliseconds kFreezeBudget{60'000};
 constexpr milliseconds kThawBudget{5'000};
-// Of a client that takes the machine.
-constexpr timeval kSendBudget{10, 0};
 
 bool is_plain_name(const std::string& name) {
     return !name.empty() && name.find('/') == std::string::npos && name != "." && name != "..";
@@ -39,13 +34,15 @@ v1::MachineImage to_message(const engine::MachineSnapshot& snapshot) {
     return image;
 }
 
+// One byte and the descriptors: that fits into any socket, so a client that stalls holds nobody up.
 Result<void> hand_over(const std::string& socket, const engine::MachineSnapshot& snapshot) {
-    const base::Fd peer = TRY(base::connect_unix(socket));
-    ::setsockopt(peer.get(), SOL_SOCKET, SO_SNDTIMEO, &kSendBudget, sizeof kSendBudget);
-    const std::string message = rpc::sized(to_message(snapshot));
-    std::vector<int> files;
+    const std::string message = to_message(snapshot).SerializeAsString();
+    const base::Fd image = TRY(base::make_memfd("boxlite-machine-image", message.size()));
+    TRY(base::write_all(image.get(), base::as_bytes(message)));
+    std::vector<int> files{image.get()};
     for (const engine::MemoryLayer& layer : snapshot.memory) files.push_back(layer.file.get());
-    return base::send_with_fds(peer.get(), base::as_bytes(message), files);
+    const base::Fd peer = TRY(base::connect_unix(socket));
+    return base::send_with_fds(peer.get(), base::as_bytes("m"), files);
 }
 
 }  // namespace

@@ -276,6 +276,21 @@ class Fork(Kvm):
             session.stdin.close()
             self.assertEqual(session.wait(30), 0)
 
+    def test_a_secret_is_in_nothing_that_is_kept(self):
+        value = os.urandom(16).hex()
+        self.start("parent", "--secret", f"KEY@api.example.com={value}", script="sleep 1000")
+        child = self.output("fork", "parent").strip()
+        self.check("snapshot", "create", "parent", "point", "--memory")
+        for box in ("parent", child):
+            self.assertEqual(self.shell(box, "echo $BOXLITE_SECRET_KEY"), "<BOXLITE_SECRET:KEY>")
+        kept = [os.path.join(folder, name) for folder, _, names in os.walk(self.home.path) for name in names]
+        kept = [path for path in kept if os.path.isfile(path)]
+        self.assertTrue([path for path in kept if "/memory." in path])
+        for path in kept:
+            with open(path, "rb") as file:
+                self.assertNotIn(value.encode(), file.read(), path)
+        self.check("update", "--secret", "KEY=another", child)
+
     def test_what_cannot_be_forked_says_so(self):
         self.check("create", "--name", "box", "base")
         self.assertIn(b"not running", self.check("fork", "box", code=1).err)

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <future>
@@ -15,8 +16,10 @@
 #include "engine/engine.h"
 #include "engine/kvm/cpuid.h"
 #include "engine/kvm/memory.h"
+#include "engine/kvm/snapshot.h"
 #include "engine/kvm/testing_kernel.h"
 #include "engine/kvm/vcpu.h"
+#include "engine/kvm/vm.h"
 #include "virtio/block.h"
 #include "virtio/rng.h"
 #include "virtio/vsock.h"
@@ -344,6 +347,35 @@ TEST_F(KvmMachineTest, ASnapshotOfAnotherMachineIsRefused) {
     EXPECT_EQ(start_kvm(config, *loop_, nullptr).error().code, ErrorCode::kEngine);
     config.snapshot->state.clear();
     EXPECT_EQ(start_kvm(config, *loop_, nullptr).error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST_F(KvmMachineTest, ASnapshotOfAnotherProcessorIsRefused) {
+    const auto disk = make_disk("");
+    const auto restore_error = [&](const std::vector<kvm_cpuid_entry2>& cpuid) {
+        snapshot::v1::Machine state;
+        state.set_memory_bytes(32 << 20);
+        state.add_vcpus();
+        state.add_devices();
+        state.set_cpuid(kvm::cpuid_bytes(cpuid));
+        MachineConfig config;
+        config.memory_mib = 32;
+        config.devices = {disk.get()};
+        config.snapshot = std::make_shared<MachineSnapshot>();
+        config.snapshot->state = state.SerializeAsString();
+        return start_kvm(config, *loop_, nullptr).error();
+    };
+    auto cpuid = kvm::guest_cpuid(kvm::Vm::make().value().supported_cpuid(), 0, 1);
+    EXPECT_EQ(restore_error(cpuid).message.find("lacks"), std::string::npos);  // but this has no memory
+    const auto features = std::find_if(cpuid.begin(), cpuid.end(), [](const kvm_cpuid_entry2& e) {
+        return e.function == 7 && e.index == 0;
+    });
+    ASSERT_NE(features, cpuid.end());
+    ASSERT_NE(features->ebx, UINT32_MAX);
+    features->ebx |= features->ebx + 1;  // the first feature that this processor does not have
+    const Error refused = restore_error(cpuid);
+    EXPECT_EQ(refused.code, ErrorCode::kUnsupported);
+    EXPECT_NE(refused.message.find("features that this one lacks: CPUID leaf 0x7.0 ebx"), std::string::npos)
+        << refused.message;
 }
 
 TEST_F(KvmMachineTest, ARestartIsNoPowerOff) {
