@@ -34,7 +34,8 @@ class Dialer {
 class Stack {
   public:
     // `send` carries frames to the box.
-    Stack(base::EventLoop& loop, Dialer& dialer, std::function<void(base::ByteView)> send);
+    Stack(base::EventLoop& loop, Dialer& dialer, const BoxInterface& box,
+          std::function<void(base::ByteView)> send);
     ~Stack();
     Stack(const Stack&) = delete;
     Stack& operator=(const Stack&) = delete;
@@ -70,6 +71,7 @@ class Stack {
 
     base::EventLoop& loop_;
     Dialer& dialer_;
+    const BoxInterface box_;
     std::function<void(base::ByteView)> send_;
     Slirp* slirp_ = nullptr;
     base::Fd epoll_;
