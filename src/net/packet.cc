@@ -183,6 +183,24 @@ base::Bytes udp_frame(const Datagram& datagram, const MacAddress& box) {
     return frame;
 }
 
+base::Bytes echo_answer(const IpAddress& from, const IpAddress& to, uint16_t id, base::ByteView message,
+                        const MacAddress& box) {
+    const bool v4 = from.is_v4();
+    const uint8_t protocol = v4 ? uint8_t{IPPROTO_ICMP} : uint8_t{IPPROTO_ICMPV6};
+    base::Bytes frame = ip_frame(from, to, protocol, message.size(), box);
+    uint8_t* icmp = frame.data() + frame.size() - message.size();
+    std::copy(message.begin(), message.end(), icmp);
+    icmp[0] = v4 ? ICMP_ECHOREPLY : ICMP6_ECHO_REPLY;
+    icmp[1] = 0;
+    base::store_be<uint16_t>(icmp + 2, 0);
+    base::store_be(icmp + 4, id);
+    Checksum sum;
+    if (!v4) add_pseudo_header(sum, from, to, protocol, message.size());
+    sum.add({icmp, message.size()});
+    base::store_be(icmp + 2, sum.result());
+    return frame;
+}
+
 std::optional<base::Bytes> unreachable_frame(const IpPacket& ip, Unreachable why) {
     if (is_group(ip.destination) || is_icmp_error(ip)) return std::nullopt;
     const bool v4 = ip.source.is_v4();

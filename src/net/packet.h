@@ -54,6 +54,11 @@ std::optional<Datagram> parse_udp(const IpPacket& ip);
 // less the difference of the headers.
 base::Bytes udp_frame(const Datagram& datagram, const MacAddress& box);
 
+// A frame from the gateway to the box with the answer to an echo of it: `message` is as a host got it, from
+// its ICMP header on, and the identifier is the box's own.
+base::Bytes echo_answer(const IpAddress& from, const IpAddress& to, uint16_t id, base::ByteView message,
+                        const MacAddress& box);
+
 enum class Unreachable { kProhibited, kPort, kHost };
 // Tells the sender of `ip` that its packet was not delivered. nullopt when the sender must not be told: about
 // ICMP errors, fragments behind the first, and packets to groups (RFC 1122, 3.2.2 and RFC 4443, 2.4).

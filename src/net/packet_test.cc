@@ -120,6 +120,31 @@ TEST(Packet, ErrorsAboutErrorsAndGroupsAreNotTold) {
         *parse_ip(frame_of({kBox6, {*IpAddress::parse("ff02::fb"), 1}, text("x")})), Unreachable::kHost));
 }
 
+// As a host's ping socket gives it, under an identifier of the host's.
+TEST(Packet, AnswersToEchoesAreTheBoxsOwn) {
+    for (const bool v4 : {true, false}) {
+        const base::Bytes message = {static_cast<uint8_t>(v4 ? 0 : 129), 0, 0x12, 0x34, 9, 9, 0, 7, 'd'};
+        const IpAddress from = (v4 ? kServer : kServer6).address, to = (v4 ? kBox : kBox6).address;
+        const base::Bytes frame = echo_answer(from, to, 0x4242, message, kMac);
+        const auto ip = parse_ip(frame);
+        ASSERT_TRUE(ip);
+        EXPECT_EQ(ip->source, from);
+        EXPECT_EQ(ip->destination, to);
+        EXPECT_EQ(ip->payload[0], message[0]);
+        EXPECT_EQ(base::load_be<uint16_t>(ip->payload.data() + 4), 0x4242);
+        EXPECT_EQ(base::load_be<uint16_t>(ip->payload.data() + 6), 7);
+        EXPECT_EQ(ip->payload[8], 'd');
+        base::Bytes covered(ip->payload.begin(), ip->payload.end());
+        if (!v4) {
+            // The addresses, the length and the protocol (RFC 4443, 2.3).
+            covered.push_back(0);  // to an even number
+            covered.insert(covered.end(), ip->packet.begin() + 8, ip->packet.begin() + 40);
+            for (const uint8_t byte : {0, 9, 0, 58}) covered.push_back(byte);
+        }
+        EXPECT_EQ(sum(covered), 0xffff);
+    }
+}
+
 bool admitted(const base::Bytes& frame) {
     const auto ip = parse_ip(frame);
     return is_for_stack(frame, ip ? &*ip : nullptr, kInterface);

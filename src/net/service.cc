@@ -118,6 +118,7 @@ Result<v1::NetworkStatus> Service::start(const v1::NetworkSpec& spec) {
                           [this](int fd) { stack_->renew(fd); }, interceptor_.get()});
     stack_ = std::make_unique<Stack>(loop_, *tcp_, *box_, send);
     udp_ = std::make_unique<UdpFlows>(loop_, *dialing_, *log_, box_->mac, send);
+    echoes_ = std::make_unique<Echoes>(loop_, *dialing_, *log_, send);
     TRY(stack_->start());
     if (spec.has_private_network()) {
         private_network_ = TRY(PrivateNetwork::join(loop_, spec.private_network(), policy_, *log_, send));
@@ -138,6 +139,7 @@ Result<void> Service::update(const v1::NetworkPolicy& rules) {
     policy_ = TRY(parse_rules(rules));
     tcp_->recheck();
     udp_->recheck();
+    echoes_->recheck();
     if (private_network_) private_network_->recheck();
     return {};
 }
@@ -155,6 +157,7 @@ Result<Policy> Service::parse_rules(const v1::NetworkPolicy& rules) const {
 // The records of all that is open go out before the answer.
 void Service::stop() {
     udp_.reset();
+    echoes_.reset();
     stack_.reset();
     dns_.reset();
     private_network_.reset();
@@ -175,11 +178,16 @@ Result<void> Service::publish(const v1::NetworkSpec& spec, v1::NetworkStatus& st
     return {};
 }
 
-// What is for other boxes goes to them, UDP is taken out, but for what configures the box; the stack gets the
-// rest, as far as it is sound.
+// What is for other boxes goes to them, UDP and echoes are taken out, but for what configures the box; the
+// stack gets the rest, as far as it is sound.
 void Service::frame(base::ByteView bytes) {
     if (bytes.size() < kEthernetHeader) return;
     const auto ip = parse_ip(bytes);
+    if (ip && ip->fragment) {
+        if (ip->sender != box_->mac) return;
+        if (const auto whole = reassembly_.add(bytes, *ip, base::Clock::now())) frame(*whole);
+        return;
+    }
     if (private_network_ && private_network_->take(bytes, ip ? &*ip : nullptr)) return;
     const auto type = base::load_be<uint16_t>(bytes.data() + 12);
     if (type != kTypeV4 && type != kTypeV6) {
@@ -191,15 +199,8 @@ void Service::frame(base::ByteView bytes) {
                            alias = *IpAddress::parse(kHostAlias), alias6 = *IpAddress::parse(kHostAlias6);
     const IpAddress& to_whom = ip->destination;
     const bool ours = to_whom == gateway || to_whom == gateway6 || to_whom == alias || to_whom == alias6;
-    // The stack answers for its own addresses, and carries echoes of IPv4 only. It asks again before it sends
-    // one, but where the host lets it send none, it would not come to that.
-    if (is_echo_request(*ip) && !ours) {
-        const bool allowed = tcp_->may_echo(to_whom);
-        if (allowed && to_whom.is_v4()) return stack_->input(bytes, &*ip);
-        const auto told = unreachable_frame(*ip, allowed ? Unreachable::kHost : Unreachable::kProhibited);
-        if (told) port_->send(*told);
-        return;
-    }
+    // The stack answers for its own addresses.
+    if (is_echo_request(*ip) && !ours) return echoes_->input(*ip);
     if (ip->protocol != IPPROTO_UDP) return stack_->input(bytes, &*ip);
     const auto datagram = parse_udp(*ip);
     if (!datagram) return;

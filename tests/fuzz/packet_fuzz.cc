@@ -3,8 +3,10 @@
 #include <cstdlib>
 
 #include "net/dns_message.h"
+#include "net/neighbour.h"
 #include "net/opening.h"
-#include "net/packet.h"
+#include "net/peer_packet.h"
+#include "net/reassembly.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace boxlite;
@@ -24,6 +26,13 @@ void read_frame(base::ByteView bytes) {
     if (const auto told = net::unreachable_frame(*ip, net::Unreachable::kProhibited)) {
         const auto back = net::parse_ip(*told);
         require(back && back->destination == ip->source && back->packet.size() <= 1280);
+    }
+    (void)net::parse_neighbour_question(bytes, &*ip);
+    if (const auto packet = net::parse_peer_packet(*ip)) require(packet->data_bytes <= ip->payload.size());
+    if (ip->fragment) {
+        net::Reassembly reassembly;
+        const auto whole = reassembly.add(bytes, *ip, {});
+        require(!whole || (net::parse_ip(*whole) && !net::parse_ip(*whole)->fragment));
     }
     const auto datagram = net::parse_udp(*ip);
     if (!datagram) return;

@@ -38,7 +38,6 @@ struct Session final : net::Dialer {
         errno = EINPROGRESS;
         return -1;
     }
-    bool may_echo(const net::IpAddress&) override { return false; }
     void accepted(int) override {}
     void closed(int fd) override { peers.erase(fd); }
     bool on_hold(int) override { return false; }
