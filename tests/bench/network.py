@@ -83,7 +83,7 @@ class Pasta:
 
 
 class Box:
-    name, host = "box", "host.boxlite.internal"
+    name, host, address = "box", "host.boxlite.internal", "192.168.127.254"
 
     def __init__(self):
         self.home = boxtest.Home()
