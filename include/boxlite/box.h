@@ -79,6 +79,9 @@ struct BoxInfo {
     bool huge_pages = false;
     std::string folder;  // of the box in the home directory
     NetworkOptions network;
+    std::string mac_address;      // "02:…"; empty without a network
+    std::string private_address;  // on its private network, if it is on one
+    std::string private_address6;
     std::vector<PortMapping> ports;  // as they are bound while it runs
     NetworkCounters traffic;         // of this run, while it runs
 };
@@ -112,7 +115,7 @@ double cpu_percent(const BoxStats& from, const BoxStats& to);
 struct FlowRecord {
     std::string time;       // of its beginning, RFC 3339
     std::string protocol;   // "tcp", "udp", "icmp", "dns"
-    std::string direction;  // "out", or "in" through a published port
+    std::string direction;  // "out", or "in": through a published port, or from its private network
     std::string name;       // as the box resolved it; "" for a bare address
     std::string address;
     uint16_t port = 0;

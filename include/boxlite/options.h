@@ -112,6 +112,11 @@ struct NetworkRules {
 
 struct NetworkOptions : NetworkRules {
     bool enabled = true;  // false: the box has no network interface
+    // A network that it shares with boxes of the same home that name it too: 1 to 63 of a-z, 0-9, '_' and
+    // '-'. They reach each other at addresses that they keep for life, and by their names ("web",
+    // "web.boxlite.internal"), whatever the rules allow outside; rules that deny go before that. Boxes that
+    // are not on it do not reach them there, nor does the host. Empty: none.
+    std::string private_network;
     std::vector<PortMapping> ports;
     uint32_t send_kbps = 0;  // of the box, in 1000 bits a second; 0: no limit
     uint32_t receive_kbps = 0;

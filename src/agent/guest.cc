@@ -77,6 +77,7 @@ Result<v1::SetupResponse> Guest::resume(const v1::ResumeRequest& request) {
     TRY(add_entropy(request.entropy()));
     TRY(reseed());
     TRY(set_clock(request.realtime_ns()));
+    if (request.has_network()) TRY(set_up_network(request.network()));
     TRY(container_->rename(request.hostname(), request.machine_id()));
     TRY_CONTEXT(set_trust(container_->root(), request.trust()), "add certificate authorities");
     return describe_guest();

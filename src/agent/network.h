@@ -6,7 +6,8 @@
 
 namespace boxlite::agent {
 
-// Gives the interface its addresses and routes and brings it up. Nothing is left to automatic configuration.
+// Gives the interface its addresses and routes and brings it up. Nothing is left to automatic configuration,
+// nor of what it had before.
 // kNotFound when the machine has none.
 Result<void> set_up_network(const v1::GuestNetwork& network);
 

@@ -90,11 +90,11 @@ Result<void> set_nonblocking(int fd, bool on) {
     return {};
 }
 
-Result<Fd> listen_unix(const std::string& path) {
+Result<Fd> listen_unix(const std::string& path, int type) {
     sockaddr_un address;
     Fd dir;
     const socklen_t length = TRY(unix_address(path, address, dir));
-    Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    Fd fd(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd.valid()) return errno_error(ErrorCode::kInternal, "make a unix socket");
     if (::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), length) < 0)
         return errno_error(ErrorCode::kStorage, "bind '{}'", path);
@@ -102,11 +102,11 @@ Result<Fd> listen_unix(const std::string& path) {
     return fd;
 }
 
-Result<Fd> connect_unix(const std::string& path) {
+Result<Fd> connect_unix(const std::string& path, int type) {
     sockaddr_un address;
     Fd dir;
     const socklen_t length = TRY(unix_address(path, address, dir));
-    Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    Fd fd(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
     if (!fd.valid()) return errno_error(ErrorCode::kInternal, "make a unix socket");
     int result;
     do result = ::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), length);

@@ -1,6 +1,7 @@
 // Owned file descriptors and the system calls that make them. Every descriptor is close-on-exec.
 #pragma once
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -48,10 +49,11 @@ Result<Fd> make_eventfd();
 Result<Fd> make_memfd(const char* name, uint64_t size);
 Result<void> set_nonblocking(int fd, bool on);
 
-// Unix stream sockets. Paths longer than sockaddr_un allows work too: they are reached through
+// Unix sockets; `type` as above. Paths longer than sockaddr_un allows work too: they are reached through
 // the directory's descriptor.
-Result<Fd> listen_unix(const std::string& path);
-Result<Fd> connect_unix(const std::string& path);
+// One that listens does not block.
+Result<Fd> listen_unix(const std::string& path, int type = SOCK_STREAM);
+Result<Fd> connect_unix(const std::string& path, int type = SOCK_STREAM);
 
 // Transfers everything, over short transfers and EINTR. read_exact fails at end of file.
 Result<void> write_all(int fd, std::span<const uint8_t> data);

@@ -29,7 +29,13 @@ Value describe_network(const BoxInfo& info) {
                            {"Query", secret.in_query},
                            {"Env", secret.env},
                            {"File", secret.file}});
-    return {{"Mode", info.network.enabled ? "default" : "none"},
+    const std::string& shared = info.network.private_network;
+    return {{"Mode", !info.network.enabled ? "none"
+                     : shared.empty()      ? "default"
+                                           : shared},
+            {"MacAddress", info.mac_address},
+            {"Address", info.private_address},
+            {"Address6", info.private_address6},
             {"AllowNet", info.network.allow ? Value(*info.network.allow) : Value(nullptr)},
             {"DenyNet", info.network.deny},
             {"Ports", std::move(ports)},

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "cli/secret_flags.h"
 #include "cli/terminal.h"
+#include "runtime/networks.h"
 #include "runtime/ports.h"
 
 namespace boxlite::cli {
@@ -61,10 +62,12 @@ Result<T> one_of(const Arguments& arguments, std::string_view flag, T fallback,
 
 Result<NetworkOptions> network_options(const Arguments& arguments) {
     NetworkOptions network;
-    network.enabled =
-        TRY(one_of<bool>(arguments, "network", true,
-                         std::array<std::pair<std::string_view, bool>, 4>{
-                             {{"default", true}, {"none", false}, {"enabled", true}, {"disabled", false}}}));
+    const std::string mode = arguments.value("network", "default");
+    network.enabled = mode != "none" && mode != "disabled";
+    if (network.enabled && mode != "default" && mode != "enabled") {
+        TRY(runtime::check_network_name(mode));
+        network.private_network = mode;
+    }
     if (arguments.has("allow-net")) network.allow = arguments.values("allow-net");
     network.deny = arguments.values("deny-net");
     network.secrets = TRY(new_secrets(arguments));
@@ -130,7 +133,9 @@ std::vector<Flag> box_flags() {
         {0, "security", "PRESET",
          "standard, or strict: a wall that the host cannot give is an error (standard)"},
         {0, "pull", "WHEN", "missing, always or never (missing)"},
-        {0, "network", "MODE", "default, or none: no network interface (default)"},
+        {0, "network", "NAME",
+         "also on the private network of that name, with the boxes that are; none: no network interface "
+         "(default)"},
         {0, "allow-net", "RULE",
          "connect only there: HOST, *.DOMAIN, ADDRESS or BLOCK, with :PORT[-PORT] and /udp behind; or only "
          "such "

@@ -13,7 +13,6 @@ namespace {
 
 using dns::ResponseCode;
 
-constexpr std::string_view kInternalZone = "boxlite.internal";
 constexpr size_t kMaxPipelined = 16;  // questions of one connection that wait for their answers
 constexpr size_t kMaxUnsent = 256 << 10;
 
@@ -80,20 +79,21 @@ void DnsServer::refuse(const Asked& asked, ResponseCode code, std::string_view r
     asked.reply(dns::make_answer(asked.message, asked.question, code));
 }
 
+std::vector<IpAddress> DnsServer::own_addresses(const std::string& name) const {
+    if (name == kHostName) return both(kHostAlias, kHostAlias6);
+    if (name == "localhost" || name.ends_with(".localhost")) return both("127.0.0.1", "::1");
+    if (!hostname_.empty() && name == hostname_) return both(kBoxAddress, kBoxAddress6);
+    return private_network_ ? private_network_->addresses(name) : std::vector<IpAddress>();
+}
+
 bool DnsServer::answer_locally(const Asked& asked) const {
     const std::string& name = asked.question.name;
-    std::vector<IpAddress> found;
-    if (name == kHostName)
-        found = both(kHostAlias, kHostAlias6);
-    else if (name == "localhost" || name.ends_with(".localhost"))
-        found = both("127.0.0.1", "::1");
-    else if (!hostname_.empty() && name == hostname_)
-        found = both(kBoxAddress, kBoxAddress6);
+    if (const auto found = own_addresses(name); !found.empty())
+        asked.reply(dns::make_answer(asked.message, asked.question, found));
     else if (name == kInternalZone || name.ends_with(fmt::format(".{}", kInternalZone)))
-        return asked.reply(dns::make_answer(asked.message, asked.question, ResponseCode::kNameError)), true;
+        asked.reply(dns::make_answer(asked.message, asked.question, ResponseCode::kNameError));
     else
         return false;
-    asked.reply(dns::make_answer(asked.message, asked.question, found));
     return true;
 }
 
@@ -103,6 +103,8 @@ bool DnsServer::answer_reverse(const Asked& asked) const {
     const auto address = dns::reverse_address(asked.question.name);
     if (!address) return false;
     if (asked.question.type == dns::kPtr) {
+        const std::string peer = private_network_ ? private_network_->name_of(*address) : std::string();
+        if (!peer.empty()) return asked.reply(dns::make_pointer(asked.message, asked.question, peer)), true;
         const auto& names = pins_.names(*address);
         const std::string* name = names.empty() ? unresolved_.names.name_of(*address) : &names.front();
         if (name) return asked.reply(dns::make_pointer(asked.message, asked.question, *name)), true;

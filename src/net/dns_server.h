@@ -12,6 +12,7 @@
 #include "net/flow.h"
 #include "net/host_resolver.h"
 #include "net/pins.h"
+#include "net/private_network.h"
 #include "net/proxy.h"
 #include "net/stand_ins.h"
 
@@ -33,6 +34,9 @@ class DnsServer {
     DnsServer(base::EventLoop& loop, const Policy& policy, Pins& pins, FlowLog& log, HostResolver& resolver,
               Unresolved unresolved, std::string hostname);
     ~DnsServer();
+
+    // Other boxes that have names here. It outlives this; nullptr: there are none.
+    void use(const PrivateNetwork* network) { private_network_ = network; }
     DnsServer(const DnsServer&) = delete;
     DnsServer& operator=(const DnsServer&) = delete;
 
@@ -49,6 +53,7 @@ class DnsServer {
         dns::Question question;
         Reply reply;
     };
+    std::vector<IpAddress> own_addresses(const std::string& name) const;
     bool answer_locally(const Asked& asked) const;
     bool answer_reverse(const Asked& asked) const;
     bool answer_known_stand_in(const Asked& asked, const std::string& host) const;
@@ -66,6 +71,7 @@ class DnsServer {
     HostResolver& resolver_;
     Unresolved unresolved_;
     const std::string hostname_;
+    const PrivateNetwork* private_network_ = nullptr;
     std::set<std::shared_ptr<Stream>> streams_;
     // Answers may come after the server has gone.
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

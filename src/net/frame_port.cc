@@ -12,10 +12,12 @@ constexpr int kBurst = 32;
 
 }  // namespace
 
-FramePort::FramePort(base::EventLoop& loop, base::Fd socket, const Rates& rates, Handlers handlers)
+FramePort::FramePort(base::EventLoop& loop, base::Fd socket, const Rates& rates, Handlers handlers,
+                     size_t max_queued_bytes)
     : loop_(loop),
       socket_(std::move(socket)),
       handlers_(std::move(handlers)),
+      max_queued_bytes_(max_queued_bytes),
       buffer_(kMaxFrame),
       from_box_(rates.from_box),
       to_box_(rates.to_box) {}
@@ -96,7 +98,7 @@ bool FramePort::write_frame(base::ByteView frame) {
 
 void FramePort::send(base::ByteView frame) {
     if (queue_.empty() && write_frame(frame)) return;
-    if (queued_bytes_ + frame.size() > kMaxQueuedBytes) return;
+    if (queued_bytes_ + frame.size() > max_queued_bytes_) return;
     queue_.emplace_back(frame.begin(), frame.end());
     queued_bytes_ += frame.size();
     watch_what_matters();

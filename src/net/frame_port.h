@@ -31,7 +31,8 @@ class FramePort {
         uint64_t to_box = 0;
     };
 
-    FramePort(base::EventLoop& loop, base::Fd socket, const Rates& rates, Handlers handlers);
+    FramePort(base::EventLoop& loop, base::Fd socket, const Rates& rates, Handlers handlers,
+              size_t max_queued_bytes = kMaxQueuedBytes);
     ~FramePort();
     FramePort(const FramePort&) = delete;
     FramePort& operator=(const FramePort&) = delete;
@@ -53,6 +54,7 @@ class FramePort {
     base::EventLoop& loop_;
     base::Fd socket_;
     Handlers handlers_;
+    const size_t max_queued_bytes_;
     base::Bytes buffer_;
     std::deque<base::Bytes> queue_;
     size_t queued_bytes_ = 0;

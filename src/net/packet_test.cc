@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "net/layout.h"
+#include "net/neighbour.h"
 
 namespace boxlite::net {
 namespace {
@@ -12,6 +12,13 @@ namespace {
 const Endpoint kServer{*IpAddress::parse("93.184.216.34"), 53},
     kBox{*IpAddress::parse("192.168.127.2"), 4242};
 const Endpoint kServer6{*IpAddress::parse("2606:4700::1"), 53}, kBox6{*IpAddress::parse("fd00::2"), 4242};
+
+const MacAddress kMac = {2, 1, 2, 3, 4, 5};
+const BoxInterface kInterface(kMac);
+
+base::Bytes frame_of(const Datagram& datagram) {
+    return udp_frame(datagram, kMac);
+}
 
 base::Bytes text(std::string_view content) {
     const base::ByteView bytes = base::as_bytes(content);
@@ -30,7 +37,7 @@ TEST(Packet, ADatagramSurvivesBothWays) {
     for (const auto& [server, box] : {std::pair(kServer, kBox), std::pair(kServer6, kBox6)}) {
         for (const size_t size : {size_t{0}, size_t{1}, size_t{1400}, size_t{9001}}) {
             const base::Bytes payload(size, 'p');
-            const base::Bytes frame = udp_frame({server, box, payload});
+            const base::Bytes frame = frame_of({server, box, payload});
             const auto ip = parse_ip(frame);
             ASSERT_TRUE(ip);
             EXPECT_EQ(ip->source, server.address);
@@ -45,7 +52,7 @@ TEST(Packet, ADatagramSurvivesBothWays) {
 }
 
 TEST(Packet, HeadersAreThoseOfTheStandards) {
-    const base::Bytes frame = udp_frame({kServer, kBox, text("hello")});
+    const base::Bytes frame = frame_of({kServer, kBox, text("hello")});
     ASSERT_EQ(frame.size(), 14u + 20 + 8 + 5);
     EXPECT_EQ(base::load_be<uint16_t>(&frame[12]), 0x0800);
     EXPECT_EQ(frame[14], 0x45);
@@ -58,7 +65,7 @@ TEST(Packet, HeadersAreThoseOfTheStandards) {
 }
 
 TEST(Packet, DamagedDatagramsAreNone) {
-    const base::Bytes frame = udp_frame({kServer, kBox, text("hello")});
+    const base::Bytes frame = frame_of({kServer, kBox, text("hello")});
     for (size_t i = 34; i < frame.size(); ++i) {
         base::Bytes damaged = frame;
         damaged[i] ^= 0x10;
@@ -79,7 +86,7 @@ TEST(Packet, DamagedDatagramsAreNone) {
 }
 
 TEST(Packet, ErrorsQuoteWhatTheyAreAbout) {
-    const base::Bytes frame = udp_frame({kBox, kServer, text("hello")});
+    const base::Bytes frame = frame_of({kBox, kServer, text("hello")});
     const auto told = unreachable_frame(*parse_ip(frame), Unreachable::kProhibited);
     ASSERT_TRUE(told);
     const auto ip = parse_ip(*told);
@@ -91,7 +98,7 @@ TEST(Packet, ErrorsQuoteWhatTheyAreAbout) {
     EXPECT_EQ(sum(ip->payload), 0xffff);
     EXPECT_TRUE(std::equal(ip->payload.begin() + 8, ip->payload.end(), frame.begin() + 14, frame.end()));
 
-    const base::Bytes frame6 = udp_frame({kBox6, kServer6, base::Bytes(5000, 'x')});
+    const base::Bytes frame6 = frame_of({kBox6, kServer6, base::Bytes(5000, 'x')});
     const auto told6 = unreachable_frame(*parse_ip(frame6), Unreachable::kPort);
     ASSERT_TRUE(told6);
     const auto ip6 = parse_ip(*told6);
@@ -102,34 +109,59 @@ TEST(Packet, ErrorsQuoteWhatTheyAreAbout) {
 }
 
 TEST(Packet, ErrorsAboutErrorsAndGroupsAreNotTold) {
-    const base::Bytes frame = udp_frame({kBox, kServer, text("x")});
+    const base::Bytes frame = frame_of({kBox, kServer, text("x")});
     const auto error = unreachable_frame(*parse_ip(frame), Unreachable::kHost);
     EXPECT_FALSE(unreachable_frame(*parse_ip(*error), Unreachable::kHost));
     for (const char* group : {"224.0.0.251", "255.255.255.255", "192.168.127.255"})
-        EXPECT_FALSE(unreachable_frame(*parse_ip(udp_frame({kBox, {*IpAddress::parse(group), 1}, text("x")})),
+        EXPECT_FALSE(unreachable_frame(*parse_ip(frame_of({kBox, {*IpAddress::parse(group), 1}, text("x")})),
                                        Unreachable::kHost))
             << group;
     EXPECT_FALSE(unreachable_frame(
-        *parse_ip(udp_frame({kBox6, {*IpAddress::parse("ff02::fb"), 1}, text("x")})), Unreachable::kHost));
+        *parse_ip(frame_of({kBox6, {*IpAddress::parse("ff02::fb"), 1}, text("x")})), Unreachable::kHost));
+}
+
+// As a host's ping socket gives it, under an identifier of the host's.
+TEST(Packet, AnswersToEchoesAreTheBoxsOwn) {
+    for (const bool v4 : {true, false}) {
+        const base::Bytes message = {static_cast<uint8_t>(v4 ? 0 : 129), 0, 0x12, 0x34, 9, 9, 0, 7, 'd'};
+        const IpAddress from = (v4 ? kServer : kServer6).address, to = (v4 ? kBox : kBox6).address;
+        const base::Bytes frame = echo_answer(from, to, 0x4242, message, kMac);
+        const auto ip = parse_ip(frame);
+        ASSERT_TRUE(ip);
+        EXPECT_EQ(ip->source, from);
+        EXPECT_EQ(ip->destination, to);
+        EXPECT_EQ(ip->payload[0], message[0]);
+        EXPECT_EQ(base::load_be<uint16_t>(ip->payload.data() + 4), 0x4242);
+        EXPECT_EQ(base::load_be<uint16_t>(ip->payload.data() + 6), 7);
+        EXPECT_EQ(ip->payload[8], 'd');
+        base::Bytes covered(ip->payload.begin(), ip->payload.end());
+        if (!v4) {
+            // The addresses, the length and the protocol (RFC 4443, 2.3).
+            covered.push_back(0);  // to an even number
+            covered.insert(covered.end(), ip->packet.begin() + 8, ip->packet.begin() + 40);
+            for (const uint8_t byte : {0, 9, 0, 58}) covered.push_back(byte);
+        }
+        EXPECT_EQ(sum(covered), 0xffff);
+    }
 }
 
 bool admitted(const base::Bytes& frame) {
     const auto ip = parse_ip(frame);
-    return is_for_stack(frame, ip ? &*ip : nullptr);
+    return is_for_stack(frame, ip ? &*ip : nullptr, kInterface);
 }
 
 // From the box's address, with this protocol and payload.
 base::Bytes from_box(uint8_t protocol, const base::Bytes& payload) {
-    base::Bytes frame = udp_frame({kBox, kServer, payload});
+    base::Bytes frame = frame_of({kBox, kServer, payload});
     frame.erase(frame.begin() + 34, frame.begin() + 42);
     base::store_be(&frame[16], static_cast<uint16_t>(20 + payload.size()));
     frame[23] = protocol;
-    std::copy(kBoxMac.begin(), kBoxMac.end(), frame.begin() + 6);
+    std::copy(kMac.begin(), kMac.end(), frame.begin() + 6);
     return frame;
 }
 
 TEST(Packet, OnlyWhatAnHonestBoxSendsReachesTheStack) {
-    for (const base::Bytes& frame : announcements()) EXPECT_TRUE(admitted(frame));
+    for (const base::Bytes& frame : announcements(kInterface)) EXPECT_TRUE(admitted(frame));
     base::Bytes tcp(20);
     tcp[12] = 0x50;
     EXPECT_TRUE(admitted(from_box(6, tcp)));
@@ -157,13 +189,13 @@ TEST(Packet, OnlyWhatAnHonestBoxSendsReachesTheStack) {
     EXPECT_FALSE(admitted(options));
     for (size_t size = 0; size < good.size(); ++size)
         EXPECT_FALSE(admitted({good.begin(), good.begin() + static_cast<ptrdiff_t>(size)}));
-    base::Bytes advert = announcements()[1];
+    base::Bytes advert = announcements(kInterface)[1];
     advert.insert(advert.end(), {2, 0, 0, 0, 0, 0, 0, 0});  // an option of no length
     base::store_be<uint16_t>(&advert[18], 32);
     EXPECT_FALSE(admitted(advert));
     advert[advert.size() - 7] = 1;
     EXPECT_TRUE(admitted(advert));
-    base::Bytes arp = announcements()[0];
+    base::Bytes arp = announcements(kInterface)[0];
     arp[31] = 9;  // the sender is not the box
     EXPECT_FALSE(admitted(arp));
 }

@@ -196,7 +196,7 @@ Verdict Policy::decide(Protocol protocol, uint16_t port, const IpAddress* addres
     };
     for (const Rule& rule : deny_)
         if ((rule.http ? rule.hinders(protocol, port) : rule.matches(protocol, port)) &&
-            (rule.everything || (address && rule.matches_address(*address)) || named(rule) != names.end()))
+            rule.matches_place(address, names))
             return refused("--deny-net " + rule.text);
     const char* use = address ? special_use(*address) : nullptr;
     std::optional<Verdict> by_request;
@@ -222,6 +222,15 @@ Verdict Policy::decide(Protocol protocol, uint16_t port, const IpAddress* addres
     Verdict verdict = allowed(kDefaultRule);
     verdict.is_public = true;
     return verdict;
+}
+
+Verdict Policy::connect_peer(Protocol protocol, const Endpoint& to,
+                             const std::vector<std::string>& names) const {
+    for (const Rule& rule : deny_)
+        if ((rule.matches(protocol, to.port) || rule.hinders(protocol, to.port)) &&
+            rule.matches_place(&to.address, names))
+            return refused("--deny-net " + rule.text);
+    return allowed({});
 }
 
 Verdict Policy::connect_host(Protocol protocol, uint16_t port) const {
@@ -265,6 +274,12 @@ Verdict Policy::answer(const IpAddress& address) const {
         if (rule.matches_address(address) && is_special(*rule.prefix))
             return allowed("--allow-net " + rule.text);
     return refused(closed(use));
+}
+
+bool Policy::Rule::matches_place(const IpAddress* address, const std::vector<std::string>& names) const {
+    return everything || (address && matches_address(*address)) ||
+           std::any_of(names.begin(), names.end(),
+                       [&](const std::string& name) { return matches_name(name); });
 }
 
 // HTTP/3 would go around a rule about requests.

@@ -62,6 +62,9 @@ class Policy {
     Verdict connect(Protocol protocol, const Endpoint& to, const std::vector<std::string>& names) const;
     // To a host that only its name is known of.
     Verdict connect_name(Protocol protocol, uint16_t port, const std::string& name) const;
+    // To another box of its private network, where only rules that deny count. One that is about requests
+    // denies all of the connection: nothing there is looked into.
+    Verdict connect_peer(Protocol protocol, const Endpoint& to, const std::vector<std::string>& names) const;
     // To the host's own loopback, under the name of kHostName.
     Verdict connect_host(Protocol protocol, uint16_t port) const;
     // Whether the box may learn what is known of a name. `host` is normalized.
@@ -99,6 +102,8 @@ class Policy {
         bool matches_name(std::string_view name) const;
         bool matches_address(const IpAddress& address) const;
         bool matches(Protocol used, uint16_t port) const;
+        // `address`: nullptr where it is not known.
+        bool matches_place(const IpAddress* address, const std::vector<std::string>& names) const;
         // Of a rule about requests: whether nothing of this kind may go to where they go.
         bool hinders(Protocol used, uint16_t port) const;
         // Of a rule about requests: whether it is about those to this host.

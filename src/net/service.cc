@@ -14,7 +14,6 @@ namespace boxlite::net {
 namespace {
 
 constexpr uint16_t kDhcpServer = 67, kDhcpV6Server = 547;
-constexpr uint16_t kTypeV4 = 0x0800, kTypeV6 = 0x86dd;
 
 Result<base::Fd> bind_port(v1::PortMapping& port) {
     const auto address = IpAddress::parse(port.host_address());
@@ -86,6 +85,10 @@ void Service::handle(const rpc::RequestView& request, rpc::Responder responder) 
 
 Result<v1::NetworkStatus> Service::start(const v1::NetworkSpec& spec) {
     if (port_) return base::make_error(ErrorCode::kInvalidState, "the network has been started before");
+    const auto mac = mac_from(spec.mac());
+    if (!mac)
+        return base::make_error(ErrorCode::kInvalidArgument, "the box's network interface has no address");
+    box_.emplace(*mac);
     policy_ = TRY(parse_rules(spec.policy()));
     secrets_ = Placeholders(TRY(secret_names(spec.secrets())));
     log_ = std::make_unique<FlowLog>(loop_, [this](const v1::FlowReport& report) {
@@ -113,9 +116,14 @@ Result<v1::NetworkStatus> Service::start(const v1::NetworkSpec& spec) {
         loop_, *dialing_, secrets_, *log_,
         TcpFlows::Outside{[this](base::Fd stream) { dns_->serve(std::move(stream)); },
                           [this](int fd) { stack_->renew(fd); }, interceptor_.get()});
-    stack_ = std::make_unique<Stack>(loop_, *tcp_, send);
-    udp_ = std::make_unique<UdpFlows>(loop_, *dialing_, *log_, send);
+    stack_ = std::make_unique<Stack>(loop_, *tcp_, *box_, send);
+    udp_ = std::make_unique<UdpFlows>(loop_, *dialing_, *log_, box_->mac, send);
+    echoes_ = std::make_unique<Echoes>(loop_, *dialing_, *log_, send);
     TRY(stack_->start());
+    if (spec.has_private_network()) {
+        private_network_ = TRY(PrivateNetwork::join(loop_, spec.private_network(), policy_, *log_, send));
+        dns_->use(private_network_.get());
+    }
     v1::NetworkStatus status;
     TRY(publish(spec, status));
     jail::NetdConfinement confinement;
@@ -131,6 +139,8 @@ Result<void> Service::update(const v1::NetworkPolicy& rules) {
     policy_ = TRY(parse_rules(rules));
     tcp_->recheck();
     udp_->recheck();
+    echoes_->recheck();
+    if (private_network_) private_network_->recheck();
     return {};
 }
 
@@ -147,8 +157,10 @@ Result<Policy> Service::parse_rules(const v1::NetworkPolicy& rules) const {
 // The records of all that is open go out before the answer.
 void Service::stop() {
     udp_.reset();
+    echoes_.reset();
     stack_.reset();
     dns_.reset();
+    private_network_.reset();
     resolver_.reset();
     port_.reset();
     if (log_) log_->flush();
@@ -166,30 +178,29 @@ Result<void> Service::publish(const v1::NetworkSpec& spec, v1::NetworkStatus& st
     return {};
 }
 
-// UDP is taken out, but for what configures the box; the stack gets the rest, as far as it is sound.
+// What is for other boxes goes to them, UDP and echoes are taken out, but for what configures the box; the
+// stack gets the rest, as far as it is sound.
 void Service::frame(base::ByteView bytes) {
     if (bytes.size() < kEthernetHeader) return;
-    const auto type = base::load_be<uint16_t>(bytes.data() + 12);
-    if (type != kTypeV4 && type != kTypeV6) {
-        constexpr uint16_t kTypeArp = 0x0806;
-        if (type == kTypeArp && is_for_stack(bytes, nullptr)) stack_->input(bytes, nullptr);
+    const auto ip = parse_ip(bytes);
+    if (ip && ip->fragment) {
+        if (ip->sender != box_->mac) return;
+        if (const auto whole = reassembly_.add(bytes, *ip, base::Clock::now())) frame(*whole);
         return;
     }
-    const auto ip = parse_ip(bytes);
-    if (!ip || !is_for_stack(bytes, &*ip)) return;
+    if (private_network_ && private_network_->take(bytes, ip ? &*ip : nullptr)) return;
+    const auto type = base::load_be<uint16_t>(bytes.data() + 12);
+    if (type != kTypeV4 && type != kTypeV6) {
+        if (type == kTypeArp && is_for_stack(bytes, nullptr, *box_)) stack_->input(bytes, nullptr);
+        return;
+    }
+    if (!ip || !is_for_stack(bytes, &*ip, *box_)) return;
     static const IpAddress gateway = *IpAddress::parse(kGateway), gateway6 = *IpAddress::parse(kGateway6),
                            alias = *IpAddress::parse(kHostAlias), alias6 = *IpAddress::parse(kHostAlias6);
     const IpAddress& to_whom = ip->destination;
     const bool ours = to_whom == gateway || to_whom == gateway6 || to_whom == alias || to_whom == alias6;
-    // The stack answers for its own addresses, and carries echoes of IPv4 only. It asks again before it sends
-    // one, but where the host lets it send none, it would not come to that.
-    if (is_echo_request(*ip) && !ours) {
-        const bool allowed = tcp_->may_echo(to_whom);
-        if (allowed && to_whom.is_v4()) return stack_->input(bytes, &*ip);
-        const auto told = unreachable_frame(*ip, allowed ? Unreachable::kHost : Unreachable::kProhibited);
-        if (told) port_->send(*told);
-        return;
-    }
+    // The stack answers for its own addresses.
+    if (is_echo_request(*ip) && !ours) return echoes_->input(*ip);
     if (ip->protocol != IPPROTO_UDP) return stack_->input(bytes, &*ip);
     const auto datagram = parse_udp(*ip);
     if (!datagram) return;
@@ -197,7 +208,7 @@ void Service::frame(base::ByteView bytes) {
     if (to.port == (ip->source.is_v4() ? kDhcpServer : kDhcpV6Server)) return stack_->input(bytes, &*ip);
     if (!ours || to.port != DnsServer::kPort) return udp_->input(*datagram, *ip);
     dns_->query(datagram->payload, false, [this, from = to, back = datagram->source](base::ByteView answer) {
-        port_->send(udp_frame({from, back, answer}));
+        port_->send(udp_frame({from, back, answer}, box_->mac));
     });
 }
 

@@ -7,9 +7,12 @@
 #include <string>
 
 #include "net/dns_server.h"
+#include "net/echo.h"
 #include "net/frame_port.h"
 #include "net/interceptor.h"
 #include "net/placeholders.h"
+#include "net/private_network.h"
+#include "net/reassembly.h"
 #include "net/stack.h"
 #include "net/tcp.h"
 #include "net/udp.h"
@@ -50,6 +53,7 @@ class Service {
     Pins pins_;
     StandIns stand_ins_;
     Placeholders secrets_;
+    std::optional<BoxInterface> box_;
     std::optional<Dialing> dialing_;
     std::unique_ptr<HostResolver> resolver_;
     std::unique_ptr<DnsServer> dns_;
@@ -57,6 +61,9 @@ class Service {
     std::unique_ptr<TcpFlows> tcp_;
     std::unique_ptr<Stack> stack_;
     std::unique_ptr<UdpFlows> udp_;
+    std::unique_ptr<Echoes> echoes_;
+    Reassembly reassembly_;
+    std::unique_ptr<PrivateNetwork> private_network_;  // none for a box without
 };
 
 }  // namespace boxlite::net

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "net/layout.h"
+#include "net/neighbour.h"
 #include "net/stack_hooks.h"
 
 namespace boxlite::net {
@@ -94,8 +95,9 @@ struct Stack::Callbacks {
     };
 };
 
-Stack::Stack(base::EventLoop& loop, Dialer& dialer, std::function<void(base::ByteView)> send)
-    : loop_(loop), dialer_(dialer), send_(std::move(send)) {}
+Stack::Stack(base::EventLoop& loop, Dialer& dialer, const BoxInterface& box,
+             std::function<void(base::ByteView)> send)
+    : loop_(loop), dialer_(dialer), box_(box), send_(std::move(send)) {}
 
 Stack::~Stack() {
     if (epoll_.valid()) loop_.unwatch(epoll_.get());
@@ -129,7 +131,7 @@ Result<void> Stack::start() {
     const StackHooks::Scope scope(*this);
     slirp_ = slirp_new(&config, &Callbacks::kTable, this);
     if (!slirp_) return base::make_error(ErrorCode::kNetwork, "libslirp does not take its configuration");
-    for (const base::Bytes& frame : announcements())
+    for (const base::Bytes& frame : announcements(box_))
         slirp_input(slirp_, frame.data(), static_cast<int>(frame.size()));
     TRY(loop_.watch(epoll_.get(), EPOLLIN, [this](uint32_t) { sockets_ready(); }));
     loop_.before_wait([this] { before_wait(); });

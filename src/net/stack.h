@@ -1,6 +1,7 @@
 // The box's link partner: libslirp, which answers ARP, neighbour discovery and DHCP and ends the box's TCP
 // connections. It believes that it dials them itself with system calls; those come here instead, and a
-// Dialer decides what becomes of each. UDP never reaches it, but for DHCP.
+// Dialer decides what becomes of each. Of UDP
+// only DHCP reaches it, of ICMP what is for its own addresses.
 // Thread safety: the loop's thread; one object in a process.
 #pragma once
 
@@ -21,8 +22,6 @@ class Dialer {
     // The box wants a TCP connection, for which `fd` is a fresh non-blocking socket of the stack's. As
     // connect(2): 0, or -1 with errno, of which EINPROGRESS is the usual one and ECONNREFUSED a refusal.
     virtual int connect(int fd, const Endpoint& to) = 0;
-    // Whether the box may have an ICMP echo sent to there.
-    virtual bool may_echo(const IpAddress& to) = 0;
     // A connection to a published port was accepted as `fd`.
     virtual void accepted(int fd) = 0;
     // The stack is about to close a socket of its own.
@@ -34,7 +33,8 @@ class Dialer {
 class Stack {
   public:
     // `send` carries frames to the box.
-    Stack(base::EventLoop& loop, Dialer& dialer, std::function<void(base::ByteView)> send);
+    Stack(base::EventLoop& loop, Dialer& dialer, const BoxInterface& box,
+          std::function<void(base::ByteView)> send);
     ~Stack();
     Stack(const Stack&) = delete;
     Stack& operator=(const Stack&) = delete;
@@ -70,6 +70,7 @@ class Stack {
 
     base::EventLoop& loop_;
     Dialer& dialer_;
+    const BoxInterface box_;
     std::function<void(base::ByteView)> send_;
     Slirp* slirp_ = nullptr;
     base::Fd epoll_;

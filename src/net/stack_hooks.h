@@ -18,8 +18,6 @@ class StackHooks {
     };
 
     static int connect(Stack& stack, int fd, const sockaddr* address);
-    // Whether a datagram may leave; errno tells why not.
-    static bool may_send(Stack& stack, int fd);
     // Takes the place of binding a listener. False when it is none that is being published.
     static bool bind(Stack& stack, int fd);
 };

@@ -199,13 +199,6 @@ void TcpFlows::recheck() {
     }
 }
 
-// libslirp answers those to its own addresses itself.
-bool TcpFlows::may_echo(const IpAddress& to) {
-    const Verdict verdict = dialing_.route(Protocol::kIcmp, {to, 0}).verdict;
-    if (!verdict.allowed) log_.refuse("icmp", {to, 0}, verdict.name, verdict.rule);
-    return verdict.allowed;
-}
-
 void TcpFlows::accepted(int fd) {
     sockaddr_storage storage;
     socklen_t length = sizeof storage;

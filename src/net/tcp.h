@@ -37,7 +37,6 @@ class TcpFlows final : public Dialer {
     void recheck();
 
     int connect(int fd, const Endpoint& to) override;
-    bool may_echo(const IpAddress& to) override;
     void accepted(int fd) override;
     void closed(int fd) override;
     bool on_hold(int fd) override;

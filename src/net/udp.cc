@@ -23,9 +23,9 @@ Unreachable reason(int error) {
 
 }  // namespace
 
-UdpFlows::UdpFlows(base::EventLoop& loop, const Dialing& dialing, FlowLog& log,
+UdpFlows::UdpFlows(base::EventLoop& loop, const Dialing& dialing, FlowLog& log, const MacAddress& box,
                    std::function<void(base::ByteView)> send)
-    : loop_(loop), dialing_(dialing), log_(log), send_(std::move(send)), buffer_(kMaxDatagram) {}
+    : loop_(loop), dialing_(dialing), log_(log), box_(box), send_(std::move(send)), buffer_(kMaxDatagram) {}
 
 UdpFlows::~UdpFlows() {
     for (auto& [key, entry] : entries_)
@@ -109,7 +109,7 @@ void UdpFlows::receive(const Key& key) {
         entry.answered = true;
         entry.flow.received_bytes += static_cast<uint64_t>(n);
         touch(entry);
-        send_(udp_frame({key.peer, key.box, {buffer_.data(), static_cast<size_t>(n)}}));
+        send_(udp_frame({key.peer, key.box, {buffer_.data(), static_cast<size_t>(n)}}, box_));
     }
 }
 
@@ -150,7 +150,7 @@ void UdpFlows::receive_published(int fd, uint16_t box_port) {
         found->second.answered = true;
         found->second.flow.received_bytes += static_cast<uint64_t>(n);
         touch(found->second);
-        send_(udp_frame({key.peer, key.box, {buffer_.data(), static_cast<size_t>(n)}}));
+        send_(udp_frame({key.peer, key.box, {buffer_.data(), static_cast<size_t>(n)}}, box_));
     }
 }
 

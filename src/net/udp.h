@@ -18,7 +18,7 @@ class UdpFlows {
   public:
     static constexpr size_t kMaxFlows = 4096;  // then the one that was quiet longest goes
 
-    UdpFlows(base::EventLoop& loop, const Dialing& dialing, FlowLog& log,
+    UdpFlows(base::EventLoop& loop, const Dialing& dialing, FlowLog& log, const MacAddress& box,
              std::function<void(base::ByteView)> send);
     ~UdpFlows();
     UdpFlows(const UdpFlows&) = delete;
@@ -58,6 +58,7 @@ class UdpFlows {
     base::EventLoop& loop_;
     const Dialing& dialing_;
     FlowLog& log_;
+    const MacAddress box_;
     std::function<void(base::ByteView)> send_;
     std::map<Key, Entry> entries_;
     std::list<Key> order_;  // the one that was quiet longest first

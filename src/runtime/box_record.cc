@@ -54,6 +54,9 @@ void visit_config(Config& c, Visit&& visit) {
     visit("privileged", c.privileged);
     visit("huge_pages", c.huge_pages);
     visit("network", c.network);
+    visit("private_network", c.private_network);
+    visit("private_address", c.private_address);
+    visit("private_address6", c.private_address6);
     visit("has_allow_net", c.has_allow_net);
     visit("allow_net", c.allow_net);
     visit("deny_net", c.deny_net);

@@ -48,7 +48,10 @@ struct BoxConfig {
     std::vector<std::string> cap_drop;
     bool privileged = false;
     bool huge_pages = false;
-    bool network = false;  // boxes of before there was one have none
+    bool network = false;         // boxes of before there was one have none
+    std::string private_network;  // its name; "": none
+    std::string private_address;  // in there, given out by the state database
+    std::string private_address6;
     bool has_allow_net = false;
     std::vector<std::string> allow_net;
     std::vector<std::string> deny_net;

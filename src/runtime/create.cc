@@ -8,6 +8,7 @@
 #include "runtime/bases.h"
 #include "runtime/engine_choice.h"
 #include "runtime/names.h"
+#include "runtime/networks.h"
 #include "runtime/ports.h"
 #include "runtime/process_settings.h"
 #include "runtime/secrets.h"
@@ -36,11 +37,17 @@ Result<void> check_options(const BoxOptions& options) {
 Result<void> set_network(const NetworkOptions& network, BoxConfig& config) {
     config.network = network.enabled;
     if (!network.enabled) {
+        if (!network.private_network.empty())
+            return base::make_error(ErrorCode::kInvalidArgument,
+                                    "a box without a network cannot be on network '{}'",
+                                    network.private_network);
         if (network.allow || !network.deny.empty() || !network.ports.empty() || !network.secrets.empty())
             return base::make_error(ErrorCode::kInvalidArgument,
                                     "rules, secrets and published ports are for a box that has a network");
         return {};
     }
+    if (!network.private_network.empty()) TRY(check_network_name(network.private_network));
+    config.private_network = network.private_network;
     TRY(net::Policy::parse({network.allow, network.deny}));
     config.has_allow_net = network.allow.has_value();
     config.allow_net = network.allow.value_or(std::vector<std::string>{});
@@ -101,8 +108,8 @@ Result<void> make_disk(const Home& home, const BoxConfig& config, const std::str
 Result<BoxConfig> record_box(StateStore& state, BoxConfig config, const std::string& wanted_name) {
     for (int attempt = 0;; ++attempt) {
         config.name = wanted_name.empty() ? make_name(attempt) : wanted_name;
-        const auto added = state.add_box({config, {}}, !config.auto_remove);
-        if (added.ok()) return config;
+        auto added = state.add_box({config, {}}, !config.auto_remove);
+        if (added.ok()) return added;
         const bool again = wanted_name.empty() && added.error().code == ErrorCode::kAlreadyExists;
         if (!again || attempt == kNameAttempts) return added.error();
     }

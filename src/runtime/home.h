@@ -48,6 +48,8 @@ class Home {
     std::string cache() const { return path_ + "/cache"; }
     std::string templates() const { return cache() + "/templates"; }
     std::string logs() const { return path_ + "/logs"; }
+    // Where the boxes of a private network find each other (see net/mesh.h).
+    std::string network(const std::string& name) const { return path_ + "/networks/" + name; }
 
     // Shared: a box is being created. Exclusive: folders without a box are being collected.
     std::string boxes_lock() const { return boxes() + "/.lock"; }

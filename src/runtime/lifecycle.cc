@@ -73,6 +73,9 @@ Result<void> launch(const BoxImpl& box, const base::FileLock& changes, BoxRecord
     if (spec.has_network()) {
         proxies = TRY(host_proxies(box.runtime->notice));
         spec.mutable_network()->set_has_proxy(proxies.valid());
+        if (!record.config.private_network.empty())
+            spec.mutable_network()->mutable_private_network()->set_folder(
+                box.runtime->home.network(record.config.private_network));
     }
     const bool intercepts = needs_interception(record.config);
     if (intercepts) spec.set_tlsd_path(TRY(box.runtime->assets.interceptor()));
@@ -294,6 +297,11 @@ Result<void> remove_box(RuntimeImpl& runtime, const BoxConfig& config, bool forc
         TRY(base::remove_tree(folder.path));
     } else if (!TRY(runtime.state->remove_box(config.id))) {
         return no_such_box(config);
+    }
+    if (!config.private_network.empty()) {
+        const std::string socket = runtime.home.network(config.private_network) + "/" + config.id;
+        ::unlink(socket.c_str());
+        ::unlink((socket + ".member").c_str());
     }
     runtime.children.reap();
     base::log_info("box removed", {{"box", config.id}, {"name", config.name}});

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "net/mac.h"
 #include "runtime/box_impl.h"
 #include "runtime/specs.h"
 
@@ -144,6 +145,10 @@ BoxInfo describe(const RuntimeImpl& runtime, const Observation& observation) {
     info.huge_pages = config.huge_pages;
     info.folder = runtime.home.box(config.id).path;
     info.network.enabled = config.network;
+    info.network.private_network = config.private_network;
+    if (config.network) info.mac_address = net::to_string(net::box_mac(config.id));
+    info.private_address = config.private_address;
+    info.private_address6 = config.private_address6;
     if (config.has_allow_net) info.network.allow = config.allow_net;
     info.network.deny = config.deny_net;
     info.network.ports = ports_of(config);

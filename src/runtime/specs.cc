@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "net/mac.h"
 #include "runtime/ports.h"
 #include "runtime/process_settings.h"
 #include "runtime/secrets.h"
@@ -29,12 +30,23 @@ void set_environment(v1::ProcessSpec& process, std::vector<std::string> env, con
 
 void set_network(v1::NetworkSpec& network, const BoxConfig& config) {
     network.set_box_id(config.id);
+    const net::MacAddress mac = net::box_mac(config.id);
+    network.set_mac(mac.data(), mac.size());
     network.set_hostname(config.hostname);
     network.set_strict_jail(config.strict);
     constexpr uint64_t kBytesPerKbit = 125;
     network.set_sent_bytes_per_second(config.send_kbps * kBytesPerKbit);
     network.set_received_bytes_per_second(config.receive_kbps * kBytesPerKbit);
     *network.mutable_policy() = network_policy(config);
+    if (!config.private_network.empty()) {
+        network.mutable_private_network()->set_name(config.private_network);
+        v1::NetworkMember& self = *network.mutable_private_network()->mutable_self();
+        self.set_box_id(config.id);
+        self.set_name(config.name);
+        self.set_mac(network.mac());
+        self.set_address(config.private_address);
+        self.set_address6(config.private_address6);
+    }
     for (const SecretRecord& secret : config.secrets) {
         v1::SecretSpec& spec = *network.add_secrets();
         spec.set_name(secret.name);

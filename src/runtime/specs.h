@@ -8,7 +8,7 @@
 
 namespace boxlite::runtime {
 
-// Complete but for the paths of kernel, initramfs and log folder.
+// Complete but for the paths of kernel, initramfs, and the folders of logs and of a private network.
 v1::BoxSpec box_spec(const BoxConfig& config, const BoxFolder& folder, const StartOptions& options);
 
 v1::NetworkPolicy network_policy(const BoxConfig& config);

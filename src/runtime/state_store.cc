@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "runtime/networks.h"
 
 namespace boxlite::runtime {
 
@@ -82,24 +83,42 @@ Result<std::unique_ptr<StateStore>> StateStore::open(const Home& home) {
     return std::unique_ptr<StateStore>(new StateStore(std::move(database)));
 }
 
-Result<void> StateStore::add_box(const BoxRecord& record, bool durable) {
+Result<void> StateStore::give_address(BoxConfig& config) {
+    if (config.private_network.empty()) return {};
+    Statement query = TRY(database_.prepare(
+        "SELECT config ->> '$.private_network', config ->> '$.private_address', "
+        "config ->> '$.private_address6' FROM boxes WHERE config ->> '$.private_network' <> ''"));
+    std::vector<NetworkAddress> taken;
+    while (TRY(query.step())) taken.push_back({query.text(0), query.text(1), query.text(2)});
+    const NetworkAddress address = TRY(choose_address(config.private_network, taken));
+    config.private_address = address.v4;
+    config.private_address6 = address.v6;
+    return {};
+}
+
+Result<BoxConfig> StateStore::add_box(BoxRecord record, bool durable) {
     const std::scoped_lock lock(mutex_);
     if (durable) TRY(database_.execute("PRAGMA synchronous = FULL"));
     auto added = [&]() -> Result<void> {
+        // Nobody else is given the same address meanwhile.
+        Transaction transaction = TRY(Transaction::begin(database_));
+        TRY(give_address(record.config));
         Statement insert =
             TRY(database_.prepare("INSERT INTO boxes (id, name, created_at, image, base, config, state) "
                                   "VALUES (?, ?, ?, ?, ?, ?, ?)"));
         const BoxConfig& config = record.config;
         insert.bind(1, config.id).bind(2, config.name).bind(3, config.created_at).bind(4, config.image_id);
         insert.bind(5, config.base).bind(6, encode(config)).bind(7, encode(record.state));
-        return insert.run();
+        TRY(insert.run());
+        return transaction.commit();
     }();
     if (durable) TRY(database_.execute("PRAGMA synchronous = NORMAL"));
     if (!added.ok() && added.error().code == ErrorCode::kAlreadyExists)
         return base::make_error(ErrorCode::kAlreadyExists,
                                 "a box named '{}' exists; remove it first or choose another name",
                                 record.config.name);
-    return added;
+    TRY(std::move(added));
+    return std::move(record.config);
 }
 
 Result<std::vector<BoxRecord>> StateStore::select(std::string_view condition, std::string_view argument) {

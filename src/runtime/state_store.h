@@ -25,8 +25,9 @@ class StateStore {
     // ---- boxes
 
     // kAlreadyExists when the name (or id) is taken. The base must be known. With `durable`, the box is
-    // there after a crash of the host too.
-    Result<void> add_box(const BoxRecord& record, bool durable);
+    // there after a crash of the host too. One on a private network gets addresses there, which are in the
+    // configuration that is returned: see choose_address().
+    Result<BoxConfig> add_box(BoxRecord record, bool durable);
     // By id, else by name, else by a prefix of the id that is unique. kNotFound; kInvalidArgument for an
     // ambiguous prefix.
     Result<BoxRecord> find_box(const std::string& id_or_name);
@@ -64,6 +65,7 @@ class StateStore {
 
   private:
     explicit StateStore(Database database) : database_(std::move(database)) {}
+    Result<void> give_address(BoxConfig& config);
     Result<std::vector<BoxRecord>> select(std::string_view condition, std::string_view argument);
 
     std::mutex mutex_;

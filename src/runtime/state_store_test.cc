@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <set>
 #include <thread>
 
 #include "base/file.h"
@@ -66,6 +67,40 @@ TEST_F(StateStoreTest, ARecordComesBackAsItWasWritten) {
     EXPECT_TRUE(out.config.tty && out.config.strict && out.config.auto_remove);
     EXPECT_FALSE(out.config.detach || out.config.privileged || out.config.stdin_open);
     EXPECT_EQ(out.state, in.state);
+}
+
+TEST_F(StateStoreTest, BoxesOfAPrivateNetworkGetAddressesThatNoOtherHas) {
+    auto store = open();
+    ASSERT_TRUE(store->add_base("sha256:base", "sha256:image").ok());
+    const auto add = [](StateStore& to, const std::string& id, const std::string& network) {
+        BoxRecord box = record(id, id);
+        box.config.private_network = network;
+        box.config.private_address = "10.1.1.1";  // a parent's, in a fork
+        return to.add_box(box, false).value();
+    };
+    EXPECT_EQ(store->add_box(record("plain", "plain"), false)->private_address, "");
+    const BoxConfig one = add(*store, "one", "backend");
+    EXPECT_EQ(store->box_by_id("one")->config.private_address, one.private_address);
+    EXPECT_EQ(store->box_by_id("one")->config.private_address6, one.private_address6);
+    // At the same time, as other processes would.
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t)
+        threads.emplace_back([&, t] {
+            auto other = StateStore::open(home_).value();
+            for (int i = 0; i < 10; ++i)
+                add(*other, "t" + std::to_string(t) + std::to_string(i), i % 2 ? "backend" : "front");
+        });
+    for (std::thread& thread : threads) thread.join();
+    std::set<std::string> seen;
+    const auto boxes = store->boxes().value();
+    for (const BoxRecord& box : boxes)
+        if (!box.config.private_network.empty()) {
+            EXPECT_TRUE(seen.insert(box.config.private_address).second) << box.config.private_address;
+            EXPECT_TRUE(seen.insert(box.config.private_address6).second) << box.config.private_address6;
+        }
+    EXPECT_EQ(seen.size(), 82u);
+    ASSERT_TRUE(store->remove_box("one").value());
+    EXPECT_EQ(add(*store, "next", "backend").private_address, one.private_address);
 }
 
 TEST_F(StateStoreTest, BoxesAreFoundByIdNameAndUniquePrefix) {

@@ -242,6 +242,7 @@ void Supervisor::resume_guest() {
     request.set_hostname(spec_.container().hostname());
     request.set_machine_id(spec_.machine_id());
     *request.mutable_trust() = trust();
+    if (network_) *request.mutable_network() = network_->guest();
     request.set_realtime_ns(base::realtime_ns());
     uint8_t entropy[kEntropyBytes];
     base::random_bytes(entropy);

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "net/layout.h"
+#include "net/mac.h"
 #include "net/resolver_config.h"
 
 namespace boxlite::shim {
@@ -45,6 +46,9 @@ std::string to_line(const v1::Flow& flow) {
 
 Result<std::unique_ptr<Network>> Network::make(base::EventLoop& loop, const v1::NetworkSpec& spec,
                                                const std::string& log_path) {
+    const auto mac = net::mac_from(spec.mac());
+    if (!mac)
+        return base::make_error(ErrorCode::kInvalidArgument, "the box's network interface has no address");
     std::unique_ptr<Network> self(new Network(loop, spec, TRY(RotatingFile::create(log_path, kLogBytes))));
     base::FdPair frames = TRY(base::make_socketpair(SOCK_SEQPACKET | SOCK_NONBLOCK));
     for (const base::Fd* end : {&frames.first, &frames.second})
@@ -52,7 +56,7 @@ Result<std::unique_ptr<Network>> Network::make(base::EventLoop& loop, const v1::
     self->dns_search_ = net::ResolverConfig::load().search;
     self->process_frames_ = std::move(frames.second);
     // On the device's thread; the log takes any.
-    self->device_ = std::make_unique<virtio::Net>(std::move(frames.first), net::kBoxMac, net::kMtu, [] {
+    self->device_ = std::make_unique<virtio::Net>(std::move(frames.first), *mac, net::kMtu, [] {
         base::log_error("the network process is gone; the box goes on without a network");
     });
     return self;
@@ -103,9 +107,15 @@ v1::GuestNetwork Network::guest() const {
     v1::GuestNetwork guest;
     guest.add_addresses(fmt::format("{}/24", net::kBoxAddress));
     guest.add_addresses(fmt::format("{}/64", net::kBoxAddress6));
+    if (spec_.has_private_network()) {
+        const v1::NetworkMember& self = spec_.private_network().self();
+        guest.add_addresses(fmt::format("{}/{}", self.address(), net::kPrivatePrefix));
+        guest.add_addresses(fmt::format("{}/{}", self.address6(), net::kPrivatePrefix6));
+    }
     guest.add_gateways(net::kGateway);
     guest.add_gateways(net::kGateway6);
     guest.set_mtu(net::kMtu);
+    guest.set_mac(spec_.mac());
     return guest;
 }
 
@@ -117,6 +127,8 @@ void Network::complete(v1::ContainerSpec& container) const {
         host->set_name(net::kHostName);
         host->set_address(address);
     }
+    // So that the other boxes' names alone are found there first.
+    if (spec_.has_private_network()) container.add_dns_search(std::string(net::kInternalZone));
     for (const std::string& domain : dns_search_) container.add_dns_search(domain);
 }
 

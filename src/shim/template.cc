@@ -14,6 +14,7 @@
 #include "engine/engine.h"
 #include "jail/confine.h"
 #include "net/layout.h"
+#include "net/mac.h"
 #include "rpc/channel.h"
 #include "shim/guest_constants.h"
 #include "virtio/balloon.h"
@@ -88,7 +89,8 @@ class Maker {
         config.devices = {&vsock_, &disk_, &rng_, &balloon_};
         if (spec_.network()) {
             frames_ = TRY(base::make_socketpair(SOCK_SEQPACKET | SOCK_NONBLOCK));
-            net_.emplace(std::move(frames_.first), net::kBoxMac, net::kMtu, [] {});
+            // A box that goes on from it gives the interface its own address.
+            net_.emplace(std::move(frames_.first), net::box_mac(spec_.key()), net::kMtu, [] {});
             config.devices.push_back(&*net_);
         }
         config.confine = [this](const engine::MachineProcesses&) -> Result<void> {

@@ -3,13 +3,17 @@
 #include <cstdlib>
 
 #include "net/dns_message.h"
+#include "net/neighbour.h"
 #include "net/opening.h"
-#include "net/packet.h"
+#include "net/peer_packet.h"
+#include "net/reassembly.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace boxlite;
 
 namespace {
+
+constexpr net::MacAddress kMac = {2, 0, 0, 0, 0, 1};
 
 void require(bool holds) {
     if (!holds) std::abort();
@@ -23,9 +27,17 @@ void read_frame(base::ByteView bytes) {
         const auto back = net::parse_ip(*told);
         require(back && back->destination == ip->source && back->packet.size() <= 1280);
     }
+    (void)net::parse_neighbour_question(bytes, &*ip);
+    if (const auto packet = net::parse_peer_packet(*ip)) require(packet->data_bytes <= ip->payload.size());
+    if (ip->fragment) {
+        net::Reassembly reassembly;
+        const auto whole = reassembly.add(bytes, *ip, {});
+        require(!whole || (net::parse_ip(*whole) && !net::parse_ip(*whole)->fragment));
+    }
     const auto datagram = net::parse_udp(*ip);
     if (!datagram) return;
-    const base::Bytes answer = net::udp_frame({datagram->destination, datagram->source, datagram->payload});
+    const base::Bytes answer =
+        net::udp_frame({datagram->destination, datagram->source, datagram->payload}, ip->sender);
     const auto back = net::parse_ip(answer);
     require(back && net::parse_udp(*back).has_value());
 }
@@ -64,8 +76,8 @@ std::vector<std::string> boxlite::fuzz::seeds() {
     const net::Endpoint server6{*net::IpAddress::parse("fd00::1"), 53};
     const std::string query(
         "\x12\x34\x01\0\0\1\0\0\0\0\0\1\3www\7example\3com\0\0\1\0\1\0\0\x29\x10\0\0\0\0\0\0\0", 44);
-    const auto frame = net::udp_frame({box, server, base::as_bytes(query)});
-    const auto frame6 = net::udp_frame({box6, server6, base::as_bytes(query)});
+    const auto frame = net::udp_frame({box, server, base::as_bytes(query)}, kMac);
+    const auto frame6 = net::udp_frame({box6, server6, base::as_bytes(query)}, kMac);
     const std::string answer = query.substr(0, 2) + std::string("\x81\x80\0\1\0\1\0\0\0\0", 10) +
                                query.substr(12, 21) +
                                std::string("\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4\x5d\xb8\xd8\x22", 16);

@@ -17,6 +17,8 @@ namespace {
 constexpr size_t kMaxSteps = 300;
 enum Step : uint8_t { kFrame, kWrite, kRead, kClose, kReset, kTurn, kSteps };
 
+const net::BoxInterface kBox({2, 0, 0xc0, 0xa8, 0x7f, 2});
+
 void require(bool holds) {
     if (!holds) std::abort();
 }
@@ -36,7 +38,6 @@ struct Session final : net::Dialer {
         errno = EINPROGRESS;
         return -1;
     }
-    bool may_echo(const net::IpAddress&) override { return false; }
     void accepted(int) override {}
     void closed(int fd) override { peers.erase(fd); }
     bool on_hold(int) override { return false; }
@@ -56,7 +57,7 @@ struct Session final : net::Dialer {
                 const base::ByteView bytes = input.bytes(argument % 2000);
                 const auto ip = net::parse_ip(bytes);
                 const bool arp = bytes.size() > 14 && bytes[12] == 8 && bytes[13] == 6;
-                if ((ip || arp) && net::is_for_stack(bytes, ip ? &*ip : nullptr))
+                if ((ip || arp) && net::is_for_stack(bytes, ip ? &*ip : nullptr, kBox))
                     stack.input(bytes, ip ? &*ip : nullptr);
                 break;
             }
@@ -85,7 +86,7 @@ struct Session final : net::Dialer {
 
     std::map<int, base::Fd> peers;
     std::unique_ptr<base::EventLoop> loop;
-    net::Stack stack{*loop, *this,
+    net::Stack stack{*loop, *this, kBox,
                      [](base::ByteView frame) { require(frame.size() >= 14 && frame.size() < 65600); }};
 };
 

@@ -104,6 +104,21 @@ class Reaching(NetworkTest):
         self.assertIn(b"No route to host", result.err)
         self.assertIn(f"Address: {SERVER}", self.sh(f"nslookup www.example.com {world.DNS}", "--allow-net", f"{world.DNS}:53/udp"))
 
+    def test_echoes_also_in_fragments(self):
+        self.check("run", "-d", "--name", "box", "--privileged", "base", "sleep", "600")
+        for address in (SERVER, SERVER6):
+            self.check("exec", "box", "ping", "-c", "2", "-W", "5", address)
+            self.check("exec", "box", "ping", "-c", "1", "-W", "5", "-s", "65490", address)
+        self.check("exec", "box", "ip", "link", "set", "eth0", "mtu", "1280")
+        for address in (SERVER, SERVER6):
+            self.check("exec", "box", "ping", "-c", "1", "-W", "5", "-s", "30000", address)
+
+    def test_datagrams_in_fragments(self):
+        name = ".".join(["a" * 60] * 4)
+        self.world.names.add(name, SERVER)
+        script = f"ip link set eth0 mtu 100; nslookup -type=a {name} {world.DNS}"
+        self.assertIn(f"Address: {SERVER}", self.sh(script, "--privileged"))
+
     def test_dhcp_is_answered_too(self):
         self.assertIn("lease of 192.168.127.2 obtained", self.sh("udhcpc -n -q -f -i eth0 -s /bin/true 2>&1"))
 

@@ -93,6 +93,9 @@ class World:
         for namespace in (self.host, self.net):
             subprocess.run(["ip", "netns", "add", namespace], check=True)
             self.stack.callback(subprocess.run, ["ip", "netns", "del", namespace])
+        # As on most hosts; a fresh namespace lets nobody send echoes.
+        with inside(self.host), open("/proc/sys/net/ipv4/ping_group_range", "w") as file:
+            file.write("0 2147483647")
         ip = lambda namespace, *args: subprocess.run(["ip", "-n", namespace, *args], check=True)
         ip(self.host, "link", "add", "world", "type", "veth", "peer", "name", "hosts", "netns", self.net)
         for namespace, device, addresses in ((self.host, "world", [f"{HOST}/24", "10.77.0.1/24", f"{HOST6}/64"]),
