@@ -17,7 +17,7 @@ namespace boxlite::runtime {
 
 namespace {
 
-constexpr int kFormat = 2;
+constexpr int64_t kOldestFormat = 2;
 constexpr size_t kMaxRecordBytes = 64 << 10;
 constexpr size_t kMaxMachineBytes = 64 << 20;
 
@@ -34,14 +34,10 @@ std::string encode(const SnapshotRecord& record) {
     auto memory_files = nlohmann::json::array();
     for (const auto& file : record.memory_files)
         memory_files.push_back({{"id", file.id}, {"sha256", file.sha256}});
-    const nlohmann::json json = {{"format", kFormat},
-                                 {"name", record.name},
-                                 {"created_at", record.created_at},
-                                 {"layer", record.layer},
-                                 {"memory", record.memory},
-                                 {"memory_bytes", record.memory_bytes},
-                                 {"kernel", record.kernel},
-                                 {"machine_sha256", record.machine_sha256},
+    const nlohmann::json json = {{"format", record.format},         {"name", record.name},
+                                 {"created_at", record.created_at}, {"layer", record.layer},
+                                 {"memory", record.memory},         {"memory_bytes", record.memory_bytes},
+                                 {"kernel", record.kernel},         {"machine_sha256", record.machine_sha256},
                                  {"memory_files", memory_files}};
     return json.dump(2) + "\n";
 }
@@ -51,11 +47,12 @@ Result<SnapshotRecord> decode(const std::string& path, const std::string& text) 
     if (!json.is_object()) return damaged(path, "its record is no JSON object");
     const auto format = json.find("format");
     if (format == json.end() || !format->is_number_integer()) return damaged(path, "its format is not named");
-    if (*format != kFormat)
+    if (*format < kOldestFormat || *format > kSnapshotFormat)
         return base::make_error(ErrorCode::kUnsupported,
-                                "the snapshot in '{}' has format {}, this release knows {}", path,
-                                format->get<int64_t>(), kFormat);
+                                "the snapshot in '{}' has format {}, this release knows {} to {}", path,
+                                format->get<int64_t>(), kOldestFormat, kSnapshotFormat);
     SnapshotRecord record;
+    record.format = *format;
     bool whole = true;
     const auto take = [&](const char* key, auto& value) {
         const auto found = json.find(key);

@@ -1,9 +1,9 @@
 // Snapshots on disk. Each is a folder of the box, boxes/<id>/snapshots/<name>/:
-//   snapshot.json  what it is, written last; format 2
+//   snapshot.json  what it is, written last; format 3. One of format 2 with memory has a guest that cannot
+//                  take another network address, so its disk alone can be restored.
 //   machine        with memory only: a serialized MachineImage
-//   memory.0 …     with memory only: the layers of the guest's memory, sparse. A layer that another snapshot
-//   of
-//                  the box has too is one file with several names.
+//   memory.0 …     with memory only: the layers of the guest's memory, sparse. A layer that another
+//                  snapshot of the box has too is one file with several names.
 // The disk is a layer of another kind (see layers.h).
 #pragma once
 
@@ -15,7 +15,10 @@
 
 namespace boxlite::runtime {
 
+inline constexpr int64_t kSnapshotFormat = 3;
+
 struct SnapshotRecord {
+    int64_t format = kSnapshotFormat;
     std::string name;
     int64_t created_at = 0;  // ns since the epoch
     std::string layer;

@@ -58,6 +58,12 @@ Result<CapturedMachine> machine_of(const BoxImpl& box, const SnapshotRecord& rec
         return base::make_error(ErrorCode::kInvalidArgument,
                                 "snapshot '{}' has no memory, only the disk; restore it without",
                                 record.name);
+    if (record.format < kSnapshotFormat)
+        return base::make_error(
+            ErrorCode::kUnsupported,
+            "the memory in snapshot '{}' is of an earlier release, whose guest cannot take "
+            "another network address; restore its disk alone",
+            record.name);
     if (TRY(file_sha256(TRY(box.runtime->assets.kvm_kernel()))) != record.kernel)
         return base::make_error(ErrorCode::kUnsupported,
                                 "snapshot '{}' was taken with another guest kernel than this BoxLite has; "

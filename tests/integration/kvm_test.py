@@ -209,7 +209,8 @@ class Fork(Kvm):
 
         # What belongs to one machine alone.
         everybody = [*children, self.home.inspect("parent")["Id"]]
-        for what in ("hostname", "cat /etc/hostname", "cat /etc/machine-id", "head -c 16 /dev/urandom | od -An -tx1"):
+        for what in ("hostname", "cat /etc/hostname", "cat /etc/machine-id", "head -c 16 /dev/urandom | od -An -tx1",
+                     "cat /sys/class/net/eth0/address"):
             self.assertEqual(len({self.shell(box, what) for box in everybody}), len(everybody), what)
         for box in everybody:
             self.assertAlmostEqual(int(self.shell(box, "date +%s")), time.time(), delta=10)
@@ -350,8 +351,18 @@ class Snapshots(Kvm):
         self.start("box")
         self.check("snapshot", "create", "box", "point", "--memory")
         self.check("stop", "-t", "0", "box")
-        memory = os.path.join(self.home.inspect("box")["Folder"], "snapshots", "point", "memory.0")
-        with open(memory, "r+b") as file:
+        folder = os.path.join(self.home.inspect("box")["Folder"], "snapshots", "point")
+        with open(os.path.join(folder, "snapshot.json"), "r+") as file:
+            record = json.load(file)
+            for number in (2, record["format"]):
+                file.seek(0)
+                json.dump({**record, "format": number}, file)
+                file.truncate()
+                file.flush()
+                if number == 2:
+                    refused = self.check("snapshot", "restore", "box", "point", "--memory", code=1)
+                    self.assertIn(b"earlier release", refused.err)
+        with open(os.path.join(folder, "memory.0"), "r+b") as file:
             file.seek(1 << 20)
             file.write(b"damage")
         self.assertIn(b"damaged", self.check("snapshot", "restore", "box", "point", "--memory", code=1).err)

@@ -98,8 +98,8 @@ class Snapshots(BoxTest):
             out.write('{"format": 1')
         self.assertIn(b"damaged", self.check("snapshot", "restore", "box", "point", code=1).err)
         with open(record, "w") as out:
-            out.write('{"format": 3}')
-        self.assertIn(b"format 3", self.check("snapshot", "restore", "box", "point", code=1).err)
+            out.write('{"format": 4}')
+        self.assertIn(b"format 4", self.check("snapshot", "restore", "box", "point", code=1).err)
         # What a newer release may need stays, whatever is collected meanwhile.
         self.check("run", "--rm", "base", "true")
         self.assertEqual(len(self.disks()), 1 + 2)
