@@ -135,6 +135,8 @@ version=$(basename "$tarball") version=${version#linux-source-} version=${versio
 if at_least 6.16 "$version"; then
     configs+=("$here/since-6.16.config")
     patches+=("$here/patches/$arch"/since-6.16/*.patch)
+else
+    patches+=("$here/patches/$arch"/before-6.16/*.patch)
 fi
 key=$({ sha256sum < "$tarball"; cat "${configs[@]}" "${patches[@]}"
         echo "$arch $flags"; declare -f unpack run_make build_kernel; gcc --version; } | sha256sum | cut -c1-20)
