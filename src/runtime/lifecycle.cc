@@ -1,5 +1,6 @@
 // Start, stop and removal of a box. Each holds the box's change lock while the supervisor comes or goes, and
 // none holds it while a guest boots.
+#include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -25,6 +26,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kPowerOffBudget{30'000};
 // For a supervisor that was told to stop at once, or was killed.
 constexpr milliseconds kKillBudget{5'000};
+// Of a supervisor whose start has failed, to end with the reason.
+constexpr milliseconds kLastWordsBudget{2'000};
 
 const std::vector<base::Fd> kNoFiles;
 
@@ -49,6 +52,17 @@ Result<Launched> launch_on_template(const RuntimeImpl& runtime, const std::strin
     auto launched = launch_supervisor(program, folder, spec, handover);
     if (launched.ok()) make_missing_template(runtime, spec);
     return launched;
+}
+
+// Why nobody took the secrets: the supervisor's own word, where it ends with one. Ends it.
+Error why_not_taken(const BoxFolder& folder, base::Process& supervisor, Error error) {
+    pollfd over{supervisor.pidfd(), POLLIN, 0};
+    (void)::poll(&over, 1, static_cast<int>(kLastWordsBudget.count()));
+    (void)supervisor.signal(SIGKILL);
+    (void)supervisor.wait();
+    const auto exit = read_exit_record(folder);
+    if (exit && exit->failed) return base::make_error(ErrorCode::kEngine, "{}", exit->reason);
+    return std::move(error).with_context("hand the secrets over");
 }
 
 // The launch itself. The caller holds the change lock and no supervisor exists.
@@ -96,11 +110,8 @@ Result<void> launch(const BoxImpl& box, const base::FileLock& changes, BoxRecord
                         : launch_on_template(*box.runtime, program, box.folder, spec, handover);
     // The guest waits for them. Also none: then it waits for nothing more.
     if (launched.ok() && intercepts)
-        if (auto sent = send_values(box.folder, secrets); !sent.ok()) {
-            (void)launched->process.signal(SIGKILL);
-            (void)launched->process.wait();
-            launched = std::move(sent).error().with_context("hand the secrets over");
-        }
+        if (auto sent = send_values(box.folder, secrets); !sent.ok())
+            launched = why_not_taken(box.folder, launched->process, std::move(sent).error());
     if (!launched.ok()) {
         remove_leftovers(box.config.id, box.folder);
         record.state.status = BoxStatus::kFailed;

@@ -65,6 +65,14 @@ class Programs(BoxTest):
                 self.assertIn(program, result.err.decode().splitlines()[-1])
                 self.assertIn(word, result.err.decode().splitlines()[-1])
 
+    def test_secrets_on_a_host_without_trusted_certificates(self):
+        options = self.home.options()
+        options["env"]["SSL_CERT_FILE"] = "/nonexistent"
+        result = subprocess.run(self.home.command("run", "--rm", "--secret", "KEY@api.example.com=0123456789", "base", "true"),
+                                capture_output=True, timeout=60, **options)
+        self.assertEqual(result.returncode, 125)
+        self.assertIn(b"trusted certificates in /nonexistent", result.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
