@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/event_loop.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "base/process.h"
@@ -157,6 +158,13 @@ TEST(Process, DescriptorsSwapWithoutClobbering) {
     EXPECT_EQ(buffer[0], 'A');
     ASSERT_TRUE(read_exact(b.first.get(), buffer).ok());
     EXPECT_EQ(buffer[0], 'B');
+}
+
+TEST(Hash, IsFnv1a) {
+    EXPECT_EQ(fnv1a_32(""), 0x811c9dc5u);
+    EXPECT_EQ(fnv1a_32("foobar"), 0xbf9cf968u);
+    EXPECT_EQ(fnv1a_64("a"), 0xaf63dc4c8601ec8cu);
+    EXPECT_EQ(fnv1a_64("foobar"), 0x85944171f73967e8u);
 }
 
 TEST(EventLoop, IoTimersAndPosts) {

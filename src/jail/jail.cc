@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "jail/cgroup.h"
 #include "jail/jail_child.h"
 #include "jail/landlock.h"
@@ -75,6 +76,7 @@ unsigned long kernel_namespaces() {
 // Strings for execve, from vectors that outlive it.
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
     std::vector<char*> out;
+    out.reserve(strings.size() + 1);
     for (const std::string& s : strings) out.push_back(const_cast<char*>(s.c_str()));
     out.push_back(nullptr);
     return out;
@@ -293,9 +295,7 @@ Result<JailedProcess> spawn_jailed(const JailedProgram& program, const JailOptio
 }
 
 uid_t box_uid(std::string_view box_id) {
-    uint32_t hash = 2166136261;  // FNV-1a
-    for (const char c : box_id) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619;
-    return 0x70000000 + (hash & 0xffffff);
+    return 0x70000000 + (base::fnv1a_32(box_id) & 0xffffff);
 }
 
 }  // namespace boxlite::jail

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/hash.h"
+
 namespace boxlite::net {
 
 namespace {
@@ -14,8 +16,7 @@ constexpr uint8_t kGroup = 1, kLocal = 2;
 }  // namespace
 
 MacAddress box_mac(std::string_view box_id) {
-    uint64_t hash = 14695981039346656037u;  // FNV-1a
-    for (const char c : box_id) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
+    uint64_t hash = base::fnv1a_64(box_id);
     MacAddress mac;
     for (uint8_t& byte : mac) {
         byte = static_cast<uint8_t>(hash);

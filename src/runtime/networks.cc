@@ -4,6 +4,7 @@
 #include <array>
 #include <set>
 
+#include "base/hash.h"
 #include "net/address.h"
 
 namespace boxlite::runtime {
@@ -19,12 +20,6 @@ constexpr uint8_t kFirstBlock = 128;
 // The first address of a subnet is left out: elsewhere it is a gateway's.
 constexpr uint8_t kFirstHost = 2, kLastHost = 254;
 
-uint64_t hash_of(std::string_view text) {
-    uint64_t hash = 14695981039346656037u;  // FNV-1a
-    for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
-    return hash;
-}
-
 std::array<uint8_t, 4> address_v4(uint32_t subnet, uint8_t host) {
     return {10, static_cast<uint8_t>(kFirstBlock + (subnet >> 8)), static_cast<uint8_t>(subnet), host};
 }
@@ -32,7 +27,7 @@ std::array<uint8_t, 4> address_v4(uint32_t subnet, uint8_t host) {
 // RFC 4193, 3.1: 40 bits of the network's own, and its subnet. Never fd00::/64, which is each box's own.
 std::array<uint8_t, 16> address_v6(std::string_view network, uint32_t subnet, uint8_t host) {
     std::array<uint8_t, 16> bytes{0xfd};
-    const uint64_t global = hash_of(network) | 1;
+    const uint64_t global = base::fnv1a_64(network) | 1;
     for (size_t i = 0; i < 5; ++i) bytes[1 + i] = static_cast<uint8_t>(global >> (8 * (4 - i)));
     bytes[6] = static_cast<uint8_t>(subnet >> 8);
     bytes[7] = static_cast<uint8_t>(subnet);
@@ -75,7 +70,7 @@ Result<NetworkAddress> choose_address(const std::string& network, const std::vec
         hosts.insert(bytes[3]);
     }
     if (!subnet) {
-        subnet = static_cast<uint32_t>(hash_of(network) % kSubnets);
+        subnet = static_cast<uint32_t>(base::fnv1a_64(network) % kSubnets);
         for (uint32_t tried = 0; others.contains(*subnet); ++tried) {
             if (tried == kSubnets)
                 return base::make_error(ErrorCode::kResourceExhausted,
