@@ -91,7 +91,7 @@ check_config() {
 }
 
 run_make() {
-    make -s -C "$work" ARCH=$arch KCFLAGS="$flags" KBUILD_BUILD_USER=boxlite KBUILD_BUILD_HOST=boxlite \
+    LD_PRELOAD="$work/large_pages.so" GLIBC_TUNABLES=glibc.malloc.hugetlb=1 make -s -C "$work" ARCH=$arch KCFLAGS="$flags" KBUILD_BUILD_USER=boxlite KBUILD_BUILD_HOST=boxlite \
         KBUILD_BUILD_TIMESTAMP=1970-01-01 "$@" > "$work/build.log" 2>&1 || { tail -n 30 "$work/build.log" >&2; die "make $* failed"; }
 }
 
@@ -104,6 +104,7 @@ build_kernel() {
     unpack "$tarball" "$work"
     for patch in "${patches[@]}"; do patch -s -d "$work" -p1 < "$patch" >&2; done
     cat "${configs[@]}" > "$work/wanted.config"
+    gcc -O2 -shared -fPIC -o "$work/large_pages.so" "$here/large_pages.c"
     run_make KCONFIG_ALLCONFIG="$work/wanted.config" allnoconfig
     check_config "$work" "$work/.config" < "$work/wanted.config"
     run_make -j"$(nproc)" "$image"
@@ -138,7 +139,7 @@ if at_least 6.16 "$version"; then
 else
     patches+=("$here/patches/$arch"/before-6.16/*.patch)
 fi
-key=$({ sha256sum < "$tarball"; cat "${configs[@]}" "${patches[@]}"
+key=$({ sha256sum < "$tarball"; cat "${configs[@]}" "${patches[@]}" "$here/large_pages.c"
         echo "$arch $flags"; declare -f unpack run_make build_kernel; gcc --version; } | sha256sum | cut -c1-20)
 out=$cache/kernels/$target-$key
 [ -f "$out/$image" ] || locked build_kernel
