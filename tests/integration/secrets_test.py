@@ -1,6 +1,8 @@
 """Secrets and rules about HTTP requests, against servers with TLS that try to give the values away. Looked at from three sides:
 what the servers get, what the programs in the box see, and what is left of a value anywhere on the host."""
+import array
 import glob
+import itertools
 import os
 import shutil
 import socket
@@ -20,6 +22,8 @@ PLACEHOLDER = "<BOXLITE_SECRET:TOKEN>"
 TOKEN = f"TOKEN@api.example.com,*.h2.example.com={VALUE}"
 API = "https://api.example.com"
 IMAGE = "tools:12"
+PAGE = os.sysconf("SC_PAGESIZE")
+PRESENT_OR_SWAPPED = 3 << 62  # of an entry of /proc/PID/pagemap
 INSECURE = " -k"  # the box does not know the test's authority
 
 
@@ -230,20 +234,24 @@ class Values(SecretsTest):
 
 
 def memory_of(pid):
-    """What a process has in memory."""
-    content = bytearray()
-    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+    """What a process has in memory, of each of its mappings the pages that are there."""
+    content = []
+    with (open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory,
+          open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap):
         for line in maps:
             bounds, rights = line.split()[:2]
-            begin, end = (int(bound, 16) for bound in bounds.split("-"))
             if "r" not in rights or "[v" in line:
                 continue
-            try:
-                memory.seek(begin)
-                content += memory.read(end - begin)
-            except OSError:
-                pass
-    return bytes(content)
+            begin, end = (int(bound, 16) // PAGE for bound in bounds.split("-"))
+            pagemap.seek(begin * 8)
+            entries = array.array("Q", pagemap.read((end - begin) * 8))
+            page = 0
+            for there, run in itertools.groupby(entries, lambda entry: entry & PRESENT_OR_SWAPPED != 0):
+                pages = len(list(run))
+                if there:
+                    content.append(os.pread(memory.fileno(), pages * PAGE, (begin + page) * PAGE))
+                page += pages
+    return b"\0".join(content)
 
 
 class Rules(SecretsTest):
