@@ -1,5 +1,7 @@
 #include "agent/capability.h"
 
+#include <sys/prctl.h>
+
 #include <algorithm>
 #include <optional>
 #include <string_view>
@@ -60,6 +62,13 @@ Result<CapabilitySet> capability_set(CapabilitySet base, const std::vector<std::
     if (added.all) set = kAllCapabilities;
     if (dropped.all) set = 0;
     return (set | added.single) & ~dropped.single;
+}
+
+Result<void> limit_bounding_set(CapabilitySet set) {
+    for (int capability = 0; ::prctl(PR_CAPBSET_READ, capability) >= 0; ++capability)
+        if (!(set & bit(capability)) && ::prctl(PR_CAPBSET_DROP, capability) < 0)
+            return base::errno_error(ErrorCode::kInternal, "give up capability {}", capability);
+    return {};
 }
 
 }  // namespace boxlite::agent

@@ -22,4 +22,7 @@ extern const CapabilitySet kDefaultCapabilities;
 Result<CapabilitySet> capability_set(CapabilitySet base, const std::vector<std::string>& add,
                                      const std::vector<std::string>& drop);
 
+// Leaves the calling thread, and what it starts from now on, at most `set` to gain.
+Result<void> limit_bounding_set(CapabilitySet set);
+
 }  // namespace boxlite::agent

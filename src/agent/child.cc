@@ -94,8 +94,9 @@ NO_SANITIZE void enter_directory(const ChildPlan& plan) {
 
 // Root gets what the bounding set leaves it at exec; everybody else loses all by becoming another user.
 NO_SANITIZE void drop_privileges(const ChildPlan& plan) {
-    for (unsigned capability = 0; capability < 64; ++capability) {
-        if (plan.capabilities >> capability & 1) continue;
+    const CapabilitySet dropped = plan.bounding & ~plan.capabilities;
+    for (unsigned capability = 0; capability < 64 && dropped >> capability; ++capability) {
+        if (!(dropped >> capability & 1)) continue;
         const long error = raw::call(SYS_prctl, PR_CAPBSET_DROP, capability, 0, 0, 0);
         if (error == -EINVAL) break;  // past the kernel's last one
         if (error < 0) give_up(plan, ChildStep::kUser, error);

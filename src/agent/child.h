@@ -41,6 +41,7 @@ struct ChildPlan {
     std::string directory;
     User user;
     CapabilitySet capabilities = 0;
+    CapabilitySet bounding = kAllCapabilities;  // of the thread that starts it
     bool no_new_privileges = false;
     std::vector<std::string> candidates;  // paths to try, in order
     std::vector<std::string> argv;

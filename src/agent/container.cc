@@ -120,7 +120,13 @@ Result<std::unique_ptr<Container>> Container::create(const std::string& root, co
     container->mount_namespace_ = TRY(std::move(mount_namespace));
     container->terminals_ = std::move(opened.terminals);
     container->cgroup_ = std::move(cgroup);
+    if (!spec.privileged()) TRY(container->limit_capabilities());
     return container;
+}
+
+Result<void> Container::limit_capabilities() {
+    capable_ = std::make_unique<CapableThread>();
+    return limit_bounding_set(kDefaultCapabilities);
 }
 
 Result<void> Container::rename(const std::string& hostname, const std::string& machine_id) const {
@@ -153,9 +159,14 @@ Result<void> Container::adopt_init(const Launched& init) {
     init_pidfd_ = TRY(init.pidfd.duplicate());
     // For children only; stays for the agent's life. A short-lived program may have ended already, and its
     // container with it: then there will be no other member.
-    if (::setns(init_pidfd_.get(), CLONE_NEWPID) < 0 && errno != ESRCH)
-        return base::errno_error(ErrorCode::kInternal, "join the container's pid namespace");
-    return {};
+    Result<void> joined;
+    const auto join = [&] {
+        if (::setns(init_pidfd_.get(), CLONE_NEWPID) < 0 && errno != ESRCH)
+            joined = base::errno_error(ErrorCode::kInternal, "join the container's pid namespace");
+    };
+    join();
+    if (capable_ && joined) capable_->run(join);
+    return joined;
 }
 
 Result<Launched> Container::start_member(std::unique_ptr<ChildPlan> plan) {
@@ -184,7 +195,14 @@ Result<Launched> Container::launch(std::unique_ptr<ChildPlan> plan, uint64_t fla
         args.stack = reinterpret_cast<uint64_t>(launched.stack.get());
         args.stack_size = kStackSize;
     }
-    const long pid = raw::clone3(&args, idle ? run_idle_init : run_program, plan.get());
+    const bool capable = capable_ && (plan->capabilities & ~kDefaultCapabilities);
+    if (capable_ && !capable) plan->bounding = kDefaultCapabilities;
+    long pid = 0;
+    const auto start = [&] { pid = raw::clone3(&args, idle ? run_idle_init : run_program, plan.get()); };
+    if (capable)
+        capable_->run(start);
+    else
+        start();
     if (pid < 0) {
         // ENOMEM is also what a pid namespace without its init gives.
         errno = static_cast<int>(-pid);

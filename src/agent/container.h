@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "agent/capable_thread.h"
 #include "agent/child.h"
 #include "agent/messages.h"
 #include "agent/root.h"
@@ -31,8 +32,8 @@ Error start_error(const ChildFailure& failure, const ChildPlan& plan);
 class Container {
   public:
     // Builds the container on `root`, a mount of the agent's. The caller is single threaded and, from here
-    // on, in the container's UTS and IPC namespaces and not dumpable. `cgroups` is the top of a cgroup2
-    // hierarchy.
+    // on, in the container's UTS and IPC namespaces, not dumpable and, unless the container is privileged,
+    // without capabilities beyond the usual ones to gain. `cgroups` is the top of a cgroup2 hierarchy.
     static Result<std::unique_ptr<Container>> create(const std::string& root, const v1::ContainerSpec& spec,
                                                      const base::Fd& cgroups);
 
@@ -61,10 +62,12 @@ class Container {
   private:
     Container(Root root, bool privileged) : root_(std::move(root)), privileged_(privileged) {}
     Result<Launched> launch(std::unique_ptr<ChildPlan> plan, uint64_t flags) const;
+    Result<void> limit_capabilities();
     uint64_t oom_kills() const;
 
     Root root_;
     bool privileged_;
+    std::unique_ptr<CapableThread> capable_;  // where this one's bounding set has been limited
     base::Fd mount_namespace_;
     base::Fd terminals_;
     base::Fd cgroup_;

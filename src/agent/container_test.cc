@@ -147,6 +147,10 @@ TEST_F(ContainerTest, CapabilitiesAreDockersDefault) {
     changed.add_cap_drop("ALL");
     changed.add_cap_add("net_admin");
     EXPECT_EQ(run(changed).out, "CapEff:\t0000000000001000\n");
+    const char* kNamespaces = "cd /proc/self/ns; readlink cgroup ipc mnt net pid uts";
+    v1::ProcessSpec beside = shell(kNamespaces);
+    beside.add_cap_add("sys_admin");
+    EXPECT_EQ(run(beside).out, output(kNamespaces));
     changed.add_cap_add("flying");
     EXPECT_EQ(start("x", changed).error().code, ErrorCode::kInvalidArgument);
 }
