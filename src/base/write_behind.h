@@ -2,16 +2,27 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 namespace boxlite::base {
 
-// Has the host write a growing file to disk piece by piece, so that the sync at its end finds little left.
+// Syncs a growing file from time to time beside its writer, so that the sync at its end finds little left to
+// do.
 class WriteBehind {
   public:
-    // After `bytes` more have been written to `fd`. A hint: its failure changes nothing.
+    WriteBehind();
+    // Waits for a sync that goes on.
+    ~WriteBehind();
+    WriteBehind(WriteBehind&&) noexcept;
+    WriteBehind& operator=(WriteBehind&&) noexcept;
+
+    // After `bytes` more have been written to `fd`, which stays open as long as this lives. A hint: its
+    // failure changes nothing.
     void wrote(int fd, uint64_t bytes);
 
   private:
+    class Syncer;
+    std::unique_ptr<Syncer> syncer_;  // from the first piece on
     uint64_t waiting_ = 0;
 };
 

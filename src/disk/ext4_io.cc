@@ -62,7 +62,7 @@ errcode_t ImageChannel::page(uint64_t index, bool overwrite, Page** out) {
         if (const errcode_t code = write_back()) return code;
         pages_.clear();
     }
-    auto page = std::make_unique<Page>();
+    auto page = std::make_unique_for_overwrite<Page>();
     size_t done = 0;
     while (!overwrite && done < kPageSize) {
         const auto offset = static_cast<off_t>(index * kPageSize + done);
@@ -72,7 +72,7 @@ errcode_t ImageChannel::page(uint64_t index, bool overwrite, Page** out) {
         if (n == 0) break;
         done += static_cast<size_t>(n);
     }
-    std::fill(page->data.begin() + static_cast<ptrdiff_t>(done), page->data.end(), uint8_t{0});
+    if (!overwrite) std::fill(page->data.begin() + static_cast<ptrdiff_t>(done), page->data.end(), uint8_t{0});
     *out = page.get();
     pages_.emplace(index, std::move(page));
     return 0;

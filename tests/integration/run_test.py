@@ -97,6 +97,14 @@ class Processes(BoxTest):
         self.assertEqual(lines[1:], [str(n) for n in range(1, 41)])
         wait_until(lambda: len(children(self.machine())) <= before + 4, "only spare processes stay")
 
+    def test_what_a_program_computes_is_its_own_time(self):
+        loop = "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done; uname -r; cat /proc/$$/stat"
+        release, stat = self.output("run", "--rm", "base", "sh", "-c", loop).splitlines()
+        if tuple(map(int, release.split(".")[:2])) < (6, 16):
+            self.skipTest("the ptrace mode of UML counts it as the kernel's")
+        user, system = map(int, stat.split()[13:15])
+        self.assertGreater(user, 10 * system)
+
     def test_a_single_processor_will_do(self):
         process = self.home.popen("run", "-d", "--name", "box", "base", "sleep", "3600", stdout=subprocess.DEVNULL,
                                   preexec_fn=lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}))
