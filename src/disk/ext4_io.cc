@@ -72,7 +72,8 @@ errcode_t ImageChannel::page(uint64_t index, bool overwrite, Page** out) {
         if (n == 0) break;
         done += static_cast<size_t>(n);
     }
-    if (!overwrite) std::fill(page->data.begin() + static_cast<ptrdiff_t>(done), page->data.end(), uint8_t{0});
+    if (!overwrite)
+        std::fill(page->data.begin() + static_cast<ptrdiff_t>(done), page->data.end(), uint8_t{0});
     *out = page.get();
     pages_.emplace(index, std::move(page));
     return 0;
