@@ -22,18 +22,44 @@ Client::Client(base::Fd stream) : stream_(std::move(stream)) {
 
 Result<std::string> Client::call_bytes(std::string_view service, std::string_view method,
                                        const Payload& payload, std::chrono::milliseconds timeout) {
+    const auto deadline = timeout.count() > 0 ? base::Clock::now() + timeout : kNever;
+    const uint32_t stream = TRY(send_request(service, method, payload, timeout, deadline));
+    return await(stream, method, deadline);
+}
+
+Result<uint32_t> Client::post(std::string_view service, std::string_view method, const Payload& payload) {
+    const uint32_t stream = TRY(send_request(service, method, payload, {}, kNever));
+    posted_.emplace(stream, std::nullopt);
+    return stream;
+}
+
+Result<std::string> Client::take_bytes(uint32_t posted, std::string_view method) {
+    auto node = posted_.extract(posted);
+    if (!node.empty() && node.mapped()) return *std::move(node.mapped());
+    return await(posted, method, kNever);
+}
+
+Result<uint32_t> Client::send_request(std::string_view service, std::string_view method,
+                                      const Payload& payload, std::chrono::milliseconds timeout,
+                                      base::Clock::time_point deadline) {
     if (!stream_.valid())
         return base::make_error(ErrorCode::kPortal, "cannot call {}: the connection has ended", method);
     const uint32_t stream = next_stream_;
     const EncodedFrame frame = TRY(encode_request(stream, service, method, payload, timeout));
     next_stream_ += 2;
-    const auto deadline = timeout.count() > 0 ? base::Clock::now() + timeout : kNever;
     auto sent = send(frame, deadline);
     if (forgets_) ::explicit_bzero(frame.bytes.get(), frame.size);
     if (!sent) {
         stream_.reset();
         return std::move(sent).error().with_context(method);
     }
+    return stream;
+}
+
+Result<std::string> Client::await(uint32_t stream, std::string_view method,
+                                  base::Clock::time_point deadline) {
+    if (!stream_.valid())
+        return base::make_error(ErrorCode::kPortal, "no answer to {}: the connection has ended", method);
     auto answer = receive(stream, deadline);
     if (!answer &&
         (answer.error().code == ErrorCode::kPortal || answer.error().code == ErrorCode::kRpcTransport))
@@ -68,11 +94,16 @@ Result<std::string> Client::receive(uint32_t stream, base::Clock::time_point dea
             if (header.type != FrameType::kResponse)
                 return broken(
                     base::make_error(ErrorCode::kRpcTransport, "the peer sent a request to a client"));
-            if (header.stream != stream) continue;  // the late answer to a call that was given up
+            const auto other = posted_.find(header.stream);
+            // The late answer to a call that was given up.
+            if (header.stream != stream && other == posted_.end()) continue;
             auto response = decode_response((*frame)->data);
             if (!response) return broken(std::move(response).error());
-            if (response->error) return *std::move(response->error);
-            return std::string(response->payload);
+            auto answer = response->error ? Result<std::string>(*std::move(response->error))
+                                          : Result<std::string>(std::string(response->payload));
+            if (header.stream == stream) return answer;
+            other->second = std::move(answer);
+            continue;
         }
         auto n = read_some(stream_.get(), reader_.space());
         if (!n) return broken(std::move(n).error());

@@ -1,7 +1,9 @@
-// Blocking ttrpc calls over a connected stream. One call at a time: not thread safe.
+// Blocking ttrpc calls over a connected stream: not thread safe.
 #pragma once
 
 #include <chrono>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -32,6 +34,16 @@ class Client {
         return parse<Response>(payload, method);
     }
 
+    // Sends a request and leaves its answer for take(): several can be under way, in their order.
+    Result<uint32_t> post(std::string_view service, std::string_view method, const Payload& payload);
+    // Waits for the answer to what post() returned, once. Errors as those of call().
+    Result<std::string> take_bytes(uint32_t posted, std::string_view method);
+    template <typename Response>
+    Result<Response> take(uint32_t posted, std::string_view method) {
+        const std::string payload = TRY(take_bytes(posted, method));
+        return parse<Response>(payload, method);
+    }
+
     // From now on, what was sent is overwritten in memory: for secrets.
     void forget_what_is_sent() { forgets_ = true; }
 
@@ -39,13 +51,18 @@ class Client {
     int fd() const { return stream_.get(); }
 
   private:
+    // Returns its number.
+    Result<uint32_t> send_request(std::string_view service, std::string_view method, const Payload& payload,
+                                  std::chrono::milliseconds timeout, base::Clock::time_point deadline);
     Result<void> send(const EncodedFrame& frame, base::Clock::time_point deadline);
+    Result<std::string> await(uint32_t stream, std::string_view method, base::Clock::time_point deadline);
     Result<std::string> receive(uint32_t stream, base::Clock::time_point deadline);
     Result<void> wait(short events, base::Clock::time_point deadline);
 
     base::Fd stream_;
     FrameReader reader_;
     uint32_t next_stream_ = 1;
+    std::map<uint32_t, std::optional<Result<std::string>>> posted_;  // with the answers that have come
     bool forgets_ = false;
 };
 

@@ -88,6 +88,34 @@ TEST_F(ClientTest, ALateAnswerIsNotTheNextCallsAnswer) {
     server.join();
 }
 
+TEST_F(ClientTest, AnswersToPostedRequestsAreTakenInAnyOrder) {
+    const auto first = client_->post("s", "first", std::string());
+    const auto second = client_->post("s", "second", std::string());
+    ASSERT_TRUE(first.ok() && second.ok());
+    std::thread server([this] {
+        const auto one = peer_.read_request();
+        const auto two = peer_.read_request();
+        EXPECT_EQ(one.second.method(), "first");
+        peer_.answer(two.first, "2");
+        peer_.answer(one.first, "1");
+        const auto three = peer_.read_request();
+        peer_.answer(three.first, "3");
+    });
+    EXPECT_EQ(client_->take_bytes(*first, "first").value(), "1");
+    EXPECT_EQ(client_->call_bytes("s", "third", std::string()).value(), "3");
+    EXPECT_EQ(client_->take_bytes(*second, "second").value(), "2");
+    server.join();
+}
+
+TEST_F(ClientTest, APeerVanishesBeforeAPostedRequestIsAnswered) {
+    const auto posted = client_->post("s", "m", std::string());
+    ASSERT_TRUE(posted.ok());
+    peer_.fd.reset();
+    EXPECT_EQ(client_->take_bytes(*posted, "m").error().code, ErrorCode::kPortal);
+    EXPECT_EQ(client_->take_bytes(*posted, "m").error().code, ErrorCode::kPortal);
+    EXPECT_EQ(client_->post("s", "m", std::string()).error().code, ErrorCode::kPortal);
+}
+
 TEST_F(ClientTest, PeerVanishesBeforeDuringAndAfterTheCall) {
     std::thread server([this] {
         const auto request = peer_.read_request();

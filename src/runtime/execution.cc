@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/id.h"
 #include "base/log.h"
@@ -22,6 +23,13 @@ using runtime::kExecutionService;
 namespace {
 
 constexpr std::chrono::milliseconds kCloseBudget{2'000};
+constexpr uint32_t kFirstRead = uint32_t{64} << 10;
+
+std::string take_front(std::string& pending, size_t max_bytes) {
+    std::string data = pending.substr(0, max_bytes);
+    pending.erase(0, data.size());
+    return data;
+}
 
 }  // namespace
 
@@ -38,7 +46,8 @@ void ExecutionImpl::start_reading_at(uint64_t offset) {
     for (LogCursor& cursor : cursors_) cursor.offset = offset;
 }
 
-Result<void> ExecutionImpl::read_over(rpc::Client client) {
+Result<void> ExecutionImpl::read_over(rpc::Client client, uint32_t first_read) {
+    first_read_ = first_read;
     return use(output_[static_cast<size_t>(Stream::kStdout)], std::move(client));
 }
 
@@ -80,7 +89,20 @@ Result<std::string> ExecutionImpl::read(Stream stream, size_t max_bytes) {
     return read_exec(lane, stream, max_bytes);
 }
 
+Result<std::string> ExecutionImpl::read_first(Lane& lane) {
+    const uint32_t read = *std::exchange(first_read_, std::nullopt);
+    if (disconnected_) return base::make_error(ErrorCode::kStopped, "the execution was disconnected");
+    auto response = TRY(lane.client->take<v1::ReadResponse>(read, "Read"));
+    return std::move(*response.mutable_data());
+}
+
 Result<std::string> ExecutionImpl::read_exec(Lane& lane, Stream stream, size_t max_bytes) {
+    std::string& pending = cursors_[static_cast<size_t>(stream)].pending;
+    if (stream == Stream::kStdout && first_read_) {
+        pending = TRY(read_first(lane));
+        if (pending.empty()) return pending;
+    }
+    if (!pending.empty()) return take_front(pending, max_bytes);
     v1::ReadRequest request;
     request.set_id(id_);
     request.set_stream(stream == Stream::kStderr ? v1::STDERR : v1::STDOUT);
@@ -91,9 +113,7 @@ Result<std::string> ExecutionImpl::read_exec(Lane& lane, Stream stream, size_t m
 
 Result<std::string> ExecutionImpl::read_log(Lane& lane, LogCursor& cursor, Stream stream, size_t max_bytes) {
     while (cursor.pending.empty() && !cursor.ended) TRY(fill(lane, cursor, stream, max_bytes, true));
-    std::string data = cursor.pending.substr(0, max_bytes);
-    cursor.pending.erase(0, data.size());
-    return data;
+    return take_front(cursor.pending, max_bytes);
 }
 
 Result<void> ExecutionImpl::fill(Lane& lane, LogCursor& cursor, Stream stream, size_t max_bytes,
@@ -229,9 +249,16 @@ Result<Execution> start_execution(std::shared_ptr<const BoxImpl> box, const Comm
     v1::StartRequest request;
     request.set_id(base::random_id(16));
     *request.mutable_process() = exec_process(box->config, command);
-    TRY(connection.client.call<v1::StartResponse>(kExecutionService, "Start", request));
+    // Its output is asked for with it, which spares a way to the box and back.
+    v1::ReadRequest output;
+    output.set_id(request.id());
+    output.set_stream(v1::STDOUT);
+    output.set_max_bytes(kFirstRead);
+    const uint32_t start = TRY(connection.client.post(kExecutionService, "Start", request));
+    const uint32_t first_read = TRY(connection.client.post(kExecutionService, "Read", output));
+    TRY(connection.client.take<v1::StartResponse>(start, "Start"));
     auto execution = std::make_shared<ExecutionImpl>(std::move(box), request.id());
-    TRY(execution->read_over(std::move(connection.client)));
+    TRY(execution->read_over(std::move(connection.client), first_read));
     return Execution(std::move(execution));
 }
 

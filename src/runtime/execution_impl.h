@@ -24,8 +24,9 @@ class ExecutionImpl {
 
     const std::string& id() const { return id_; }
 
-    // Takes over a connection that nothing else uses; without it one is made when it is needed.
-    Result<void> read_over(rpc::Client client);
+    // Takes over a connection that nothing else uses, over which output has been asked for already:
+    // `first_read`. Without it one is made when it is needed.
+    Result<void> read_over(rpc::Client client, uint32_t first_read);
     // Only for the main process: where in its output reading starts.
     void start_reading_at(uint64_t offset);
     // Only for a main process that is about to start: from now on its supervisor waits for this reader.
@@ -46,7 +47,7 @@ class ExecutionImpl {
         std::mutex socket_mutex;
         base::Fd socket;
     };
-    // The output of the main process is a log that both streams share.
+    // The output of the main process is a log that both streams share. Of an exec, `pending` alone is used.
     struct LogCursor {
         uint64_t offset = 0;
         int64_t last_time = INT64_MIN;  // of the last record taken, in ns since the epoch
@@ -59,6 +60,7 @@ class ExecutionImpl {
     template <typename Response>
     Result<Response> call(Lane& lane, std::string_view method, const google::protobuf::MessageLite& request);
     Result<std::string> read_exec(Lane& lane, Stream stream, size_t max_bytes);
+    Result<std::string> read_first(Lane& lane);
     Result<std::string> read_log(Lane& lane, LogCursor& cursor, Stream stream, size_t max_bytes);
     Result<void> fill(Lane& lane, LogCursor& cursor, Stream stream, size_t max_bytes, bool follow);
     Result<void> fill_from_files(LogCursor& cursor, Stream stream) const;
@@ -68,6 +70,7 @@ class ExecutionImpl {
     const std::string id_;
     std::array<Lane, 2> output_;  // by Stream
     std::array<LogCursor, 2> cursors_;
+    std::optional<uint32_t> first_read_;  // guarded by the lane of standard output, as its cursor is
     Lane input_;
     Lane wait_;
     Lane control_;

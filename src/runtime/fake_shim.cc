@@ -70,8 +70,16 @@ class FakeShim {
         }
         if (request.method == "Start" && spec_.name() == "dies-at-exec") ::raise(SIGKILL);
         if (request.method == "Start") return responder.reply(v1::StartResponse());
+        if (request.method == "Read") return read(std::move(responder));
         if (request.method == "ReadLog") return read_log(request, std::move(responder));
         responder.fail(base::make_error(ErrorCode::kUnsupported, "not faked: {}", request.method));
+    }
+
+    // What a program says: "abcdef" to who asks first, its end to the others.
+    void read(rpc::Responder responder) {
+        v1::ReadResponse response;
+        if (!std::exchange(has_read_, true)) response.set_data("abcdef");
+        responder.reply(response);
     }
 
     void read_log(const rpc::RequestView& request, rpc::Responder responder) {
@@ -108,6 +116,7 @@ class FakeShim {
 
     base::EventLoop& loop_;
     v1::BoxSpec spec_;
+    bool has_read_ = false;
     std::optional<base::FileLock> lock_;
     std::optional<shim::OutputLog> log_;
     base::Fd listener_;

@@ -249,7 +249,12 @@ TEST_F(RuntimeTest, ASupervisorThatDiesDuringACallIsAnError) {
 TEST_F(RuntimeTest, ExecStartsAStoppedBoxButNotAJob) {
     Runtime runtime = open();
     Box idle = runtime.create(options("idle")).value();
-    EXPECT_TRUE(idle.exec({.argv = {"true"}}).ok());
+    Execution run = idle.exec({.argv = {"true"}}).value();
+    for (const char* piece : {"ab", "cd", "ef", ""}) EXPECT_EQ(run.read(Stream::kStdout, 2).value(), piece);
+    EXPECT_EQ(run.read(Stream::kStderr).value(), "");
+    Execution left = idle.exec({.argv = {"true"}}).value();
+    left.disconnect();
+    EXPECT_EQ(left.read(Stream::kStdout).error().code, ErrorCode::kStopped);
     EXPECT_EQ(info(idle).status, BoxStatus::kRunning);
     BoxOptions with_command = options("job");
     with_command.cmd = {"sleep", "1"};
