@@ -405,7 +405,7 @@ TEST_F(RuntimeTest, LogsOfRunningAndStoppedBoxesAreTheSame) {
 
 TEST_F(RuntimeTest, BadOptionsAreRefusedBeforeAnythingIsMade) {
     Runtime runtime = open();
-    const auto refuse = [&](BoxOptions bad, ErrorCode code) {
+    const auto refuse = [&](const BoxOptions& bad, ErrorCode code) {
         const auto made = runtime.create(bad);
         ASSERT_FALSE(made.ok());
         EXPECT_EQ(made.error().code, code) << made.error().message;
