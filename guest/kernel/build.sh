@@ -91,7 +91,8 @@ check_config() {
 }
 
 run_make() {
-    LD_PRELOAD="$work/large_pages.so" GLIBC_TUNABLES=glibc.malloc.hugetlb=1 make -s -C "$work" ARCH=$arch KCFLAGS="$flags" KBUILD_BUILD_USER=boxlite KBUILD_BUILD_HOST=boxlite \
+    LD_PRELOAD="$work/large_pages.so" GLIBC_TUNABLES=glibc.malloc.hugetlb=1 \
+        make -s -C "$work" ARCH=$arch KCFLAGS="$flags" KBUILD_BUILD_USER=boxlite KBUILD_BUILD_HOST=boxlite \
         KBUILD_BUILD_TIMESTAMP=1970-01-01 "$@" > "$work/build.log" 2>&1 || { tail -n 30 "$work/build.log" >&2; die "make $* failed"; }
 }
 

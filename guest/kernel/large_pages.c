@@ -25,7 +25,7 @@ static void reserve_arena(void) {
     madvise((void *)next, end - next, MADV_HUGEPAGE);
 }
 
-// The compiler's collector maps a few megabytes at a time, and it is the only caller in a thread of its own.
+// The compiler has one thread, and its collector maps a few megabytes at a time.
 void *mmap(void *address, size_t length, int protection, int flags, int file, off_t offset) {
     const size_t pages = (length + page_size - 1) & -page_size;
     if (address == NULL && file == -1 && protection == (PROT_READ | PROT_WRITE) && (flags & MAP_PRIVATE)) {
