@@ -227,7 +227,7 @@ class Values(SecretsTest):
 
 
 def memory_of(pid):
-    """What a process has in memory, of each of its mappings the pages that are there."""
+    """What a process has in memory: all of what it shares, and of what is its own the pages that are there."""
     content = []
     with (open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory,
           open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap):
@@ -239,7 +239,8 @@ def memory_of(pid):
             pagemap.seek(begin * 8)
             entries = array.array("Q", pagemap.read((end - begin) * 8))
             page = 0
-            for there, run in itertools.groupby(entries, lambda entry: entry & PRESENT_OR_SWAPPED != 0):
+            shared = "s" in rights  # its pages can be there without being mapped
+            for there, run in itertools.groupby(entries, lambda entry: shared or entry & PRESENT_OR_SWAPPED != 0):
                 pages = len(list(run))
                 if there:
                     content.append(os.pread(memory.fileno(), pages * PAGE, (begin + page) * PAGE))
