@@ -29,7 +29,8 @@ enum class BoxStatus {
     kPaused,
     kStopping,
     kStopped,
-    kFailed,  // the last start did not come up; `reason` says why
+    kFailed,   // the last start did not come up; `reason` says why
+    kUnknown,  // being started or stopped by a process that does not get on with it
 };
 
 // "configured", "running", …

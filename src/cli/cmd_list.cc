@@ -19,8 +19,8 @@ Result<int> list(Context& context, const Arguments& arguments) {
     std::vector<BoxInfo> boxes = TRY(runtime.list());
     if (!arguments.enabled("all"))
         std::erase_if(boxes, [](const BoxInfo& info) {
-            return info.status != BoxStatus::kRunning && info.status != BoxStatus::kPaused &&
-                   info.status != BoxStatus::kStopping;
+            return info.status == BoxStatus::kConfigured || info.status == BoxStatus::kStopped ||
+                   info.status == BoxStatus::kFailed;
         });
     if (arguments.enabled("quiet")) {
         std::string ids;

@@ -120,6 +120,8 @@ std::string status_line(const BoxInfo& info, int64_t now_ns) {
             return "Paused";
         case BoxStatus::kStopping:
             return "Stopping";
+        case BoxStatus::kUnknown:
+            return "Unknown";
         case BoxStatus::kFailed:
             return fmt::format("Failed {}", human_age(info.finished_at, now_ns));
         case BoxStatus::kStopped:

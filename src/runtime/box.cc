@@ -105,10 +105,12 @@ Result<ExitStatus> Box::wait() {
     }
     if (main_exit) return *main_exit;
     BoxInfo now = TRY(info());
-    if (now.status == BoxStatus::kStopping) {
+    if (now.status == BoxStatus::kStopping || now.status == BoxStatus::kUnknown) {
         TRY(runtime::wait_for_ending(*impl_));
         now = TRY(info());
     }
+    if (now.status == BoxStatus::kRunning || now.status == BoxStatus::kPaused)
+        return wait();  // it has just come up
     if (now.status == BoxStatus::kFailed)
         return base::make_error(ErrorCode::kEngine, "box '{}' did not start: {}", now.name, now.reason);
     return ExitStatus{.code = now.exit_code.value_or(0)};

@@ -9,8 +9,8 @@
 namespace boxlite {
 
 // In the order of BoxStatus.
-static constexpr std::array<std::string_view, 6> kStatusNames = {"configured", "running", "paused",
-                                                                 "stopping",   "stopped", "failed"};
+static constexpr std::array<std::string_view, 7> kStatusNames = {
+    "configured", "running", "paused", "stopping", "stopped", "failed", "unknown"};
 
 std::string_view box_status_name(BoxStatus status) {
     return kStatusNames[static_cast<size_t>(status)];

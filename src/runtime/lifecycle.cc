@@ -202,7 +202,8 @@ Result<Connection> running(const BoxImpl& box) {
     auto connection = connect_supervisor(box.folder);
     if (connection.ok()) return connection;
     // Tells a removed box from a stopped one, and corrects the record on the way.
-    TRY(observe(*box.runtime, TRY(box.runtime->state->box_by_id(box.config.id))));
+    const auto now = TRY(observe(*box.runtime, TRY(box.runtime->state->box_by_id(box.config.id))));
+    if (now.answered) return connect_supervisor(box.folder);  // it has just come up
     return base::make_error(ErrorCode::kStopped, "box '{}' is not running; start it with `boxlite start {}`",
                             box.config.name, box.config.name);
 }
@@ -252,6 +253,7 @@ Result<bool> start_box(const BoxImpl& box, const StartOptions& options) {
 
 Result<void> wait_for_ending(const BoxImpl& box) {
     const base::FileLock lock = TRY(lock_changes(box));
+    if (connect_supervisor(box.folder).ok()) return {};
     return wait_until_gone(box.folder, kPowerOffBudget);
 }
 

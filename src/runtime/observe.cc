@@ -1,4 +1,5 @@
 // The truth about a box: its supervisor's lock and socket first, the database second.
+#include <poll.h>
 #include <signal.h>
 
 #include "base/clock.h"
@@ -14,6 +15,9 @@ namespace {
 
 // A supervisor answers Inspect at once in any state; one that does not is stuck.
 constexpr std::chrono::milliseconds kInspectBudget{5'000};
+
+// A start or a stop is seldom between two supervisors' answers for longer than this.
+constexpr std::chrono::milliseconds kChangeBudget{1'000};
 
 BoxStatus status_from_name(const std::string& name) {
     if (name == "stopping") return BoxStatus::kStopping;
@@ -66,17 +70,47 @@ void settle(RuntimeImpl& runtime, BoxRecord& record) {
 
 namespace {
 
+// Whether the box's supervisor answers, and then with its own word on the state.
+bool ask_supervisor(const RuntimeImpl& runtime, Observation& observation) {
+    auto client = connect_client(runtime.home.box(observation.record.config.id));
+    if (!client.ok()) return false;
+    auto answer = client->call<v1::BoxStatus>(kBoxService, "Inspect", v1::Empty(), kInspectBudget);
+    if (!answer.ok()) return false;
+    observation.record.state.status = status_from_name(answer->state());
+    observation.answered = std::move(answer).value();
+    return true;
+}
+
+// The right to change the record, or nothing when its supervisor answers after all. An error of the code
+// kInvalidState: somebody is starting or stopping the box and does not get on with it.
+Result<std::optional<base::FileLock>> lock_or_answer(const RuntimeImpl& runtime, Observation& observation) {
+    const std::string path = runtime.home.box(observation.record.config.id).change_lock();
+    const base::Deadline deadline(kChangeBudget);
+    for (int pause_ms = 1;; pause_ms = std::min(2 * pause_ms, 20)) {
+        auto lock = base::FileLock::try_acquire(path);
+        if (lock.ok()) return std::optional(std::move(lock).value());
+        if (lock.error().code != ErrorCode::kInvalidState || deadline.passed())
+            return std::move(lock).error();
+        if (ask_supervisor(runtime, observation)) return std::optional<base::FileLock>();
+        ::poll(nullptr, 0, pause_ms);  // flock() has no timed wait
+    }
+}
+
 // For a box that nobody answers for but whose record says that it runs.
-Result<void> correct(RuntimeImpl& runtime, BoxRecord& record) {
+Result<void> correct(RuntimeImpl& runtime, Observation& observation) {
+    BoxRecord& record = observation.record;
     const BoxFolder folder = runtime.home.box(record.config.id);
     bool remove = false;
     {
-        auto lock = base::FileLock::try_acquire(folder.change_lock());
-        // Somebody is starting or stopping it this very moment: the record is theirs.
-        if (!lock.ok() && lock.error().code == ErrorCode::kInvalidState) return {};
+        const auto lock = lock_or_answer(runtime, observation);
+        if (observation.answered) return {};
         record = TRY(runtime.state->box_by_id(record.config.id));
         if (!claims_to_run(record.state)) return {};
-        TRY(std::move(lock));
+        if (!lock.ok() && lock.error().code == ErrorCode::kInvalidState) {
+            record.state.status = BoxStatus::kUnknown;
+            return {};
+        }
+        if (!lock.ok()) return lock.error();
         if (TRY(supervisor_exists(folder))) {
             record.state.status = BoxStatus::kStopping;
             return {};
@@ -95,16 +129,8 @@ Result<void> correct(RuntimeImpl& runtime, BoxRecord& record) {
 Result<Observation> observe(RuntimeImpl& runtime, BoxRecord record) {
     runtime.children.reap();
     Observation observation{std::move(record), std::nullopt};
-    auto client = connect_client(runtime.home.box(observation.record.config.id));
-    if (client.ok()) {
-        auto answer = client->call<v1::BoxStatus>(kBoxService, "Inspect", v1::Empty(), kInspectBudget);
-        if (answer.ok()) {
-            observation.record.state.status = status_from_name(answer->state());
-            observation.answered = std::move(answer).value();
-            return observation;
-        }
-    }
-    if (claims_to_run(observation.record.state)) TRY(correct(runtime, observation.record));
+    if (ask_supervisor(runtime, observation)) return observation;
+    if (claims_to_run(observation.record.state)) TRY(correct(runtime, observation));
     return observation;
 }
 

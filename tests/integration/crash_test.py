@@ -41,8 +41,9 @@ class Crash(BoxTest):
         """Whether inspect says so, which it must not of a dead box."""
         state = self.home.inspect(box)["State"]
         if state["Running"] and not alive(state["Pid"]):
+            dead = state["Pid"]
             state = self.home.inspect(box)["State"]  # it has ended between the question and the look
-            self.assertFalse(state["Running"], "a dead box is said to run")
+            self.assertFalse(state["Running"] and state["Pid"] in (0, dead), f"a dead box is said to run: {state}")
         return state["Running"]
 
     def is_down(self, box):
@@ -103,6 +104,8 @@ class Crash(BoxTest):
         os.kill(supervisor, signal.SIGSTOP)
         kill(client.pid)
         client.wait()
+        state = self.home.inspect("box")["State"]
+        self.assertEqual((state["Status"], state["Running"], state["Pid"]), ("unknown", False, 0))
         following = self.start("exec", "box", "echo", "here", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         with self.assertRaises(subprocess.TimeoutExpired):
             following.communicate(timeout=1)
