@@ -67,6 +67,7 @@ class Vsock final : public Device {
     };
 
     void process_transmit();
+    void tell_transmitted();
     void handle(const Header& header, const Chain& chain);
     void handle_request(const Header& header);
     void handle_payload(const Header& header, const Chain& chain, Key key, Connection& connection);
@@ -92,6 +93,8 @@ class Vsock final : public Device {
     };
     std::deque<Control> controls_;  // waiting for a receive buffer; bounded, see queue_control
     std::deque<Key> ready_;         // sockets with data, waiting for a receive buffer
+    size_t untold_ = 0;             // packets taken from the guest that it has not been told of
+    base::EventLoop::TimerId tell_timer_ = 0;
 };
 
 }  // namespace boxlite::virtio

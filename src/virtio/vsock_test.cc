@@ -43,6 +43,19 @@ TEST_F(VsockTest, DataGoesBothWays) {
     EXPECT_EQ(base::as_text(packet.payload), "from the host");
 }
 
+TEST_F(VsockTest, GuestHearsOfSentPacketsTogetherAndOfTheLastALittleLater) {
+    connect();
+    const auto told = [this] { return guest.host().notified(VsockGuest::kTransmit); };
+    ASSERT_EQ(told(), 0u);
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(send_text("x"));
+    EXPECT_EQ(told(), 1u) << "four packets, with the one that asked for the connection";
+    ASSERT_TRUE(send_text("x"));
+    EXPECT_EQ(told(), 1u);
+    const base::Deadline deadline(std::chrono::seconds(10));
+    while (told() == 1 && !deadline.passed()) guest.host().turn();
+    EXPECT_EQ(told(), 2u);
+}
+
 TEST_F(VsockTest, RefusesPortsWithoutListener) {
     guest.offer(2);
     send(VsockGuest::header(kVsockRequest, kGuestPort, kPort + 1));
