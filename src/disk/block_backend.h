@@ -41,6 +41,14 @@ class BlockBackend {
     // Costs nothing when there was no change since the last one, but for the first one after an open.
     virtual Result<void> flush() = 0;
 
+    // Bytes in a row, from `offset` on and at most `length`, that were all written in an overlay of the
+    // chain, or that are all as the image at its bottom has them.
+    struct Run {
+        bool in_overlay = false;
+        uint64_t length = 0;
+    };
+    virtual Result<Run> run_at(uint64_t /*offset*/, uint64_t length) { return Run{false, length}; }
+
     virtual uint64_t size() const = 0;  // bytes, as the guest sees the disk
     virtual bool read_only() const = 0;
 

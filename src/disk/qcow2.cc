@@ -136,6 +136,9 @@ Result<void> Qcow2::flush() {
 Result<void> Qcow2::grow(uint64_t new_size) {
     return state_->engine ? state_->engine->grow(new_size) : closed();
 }
+Result<Qcow2::Run> Qcow2::run_at(uint64_t offset, uint64_t length) {
+    return state_->engine ? state_->engine->run_at(offset, length) : closed();
+}
 uint64_t Qcow2::size() const {
     return state_->engine ? state_->engine->size() : 0;
 }

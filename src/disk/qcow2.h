@@ -85,6 +85,7 @@ class Qcow2 final : public BlockBackend {
     Result<void> discard(uint64_t offset, uint64_t length) override;
     Result<void> write_zeroes(uint64_t offset, uint64_t length) override;
     Result<void> flush() override;
+    Result<Run> run_at(uint64_t offset, uint64_t length) override;
     uint64_t size() const override;
     bool read_only() const override;
 

@@ -94,6 +94,16 @@ Result<void> Engine::read_backing(uint64_t offset, uint64_t length, IovCursor& c
     return {};
 }
 
+Result<Engine::Run> Engine::run_at(uint64_t offset, uint64_t length) {
+    TRY(check_range(offset, length, header_.virtual_size));
+    const Extent extent = TRY(find(offset, length));
+    if (extent.kind != Kind::kNone) return Run{true, extent.length};
+    if (!backing_) return Run{false, extent.length};
+    // Beyond the end of what is below are zeroes, which the bottom may not have there.
+    if (!backing_has(offset)) return Run{true, extent.length};
+    return backing_->run_at(offset, std::min(extent.length, backing_->size() - offset));
+}
+
 Result<void> Engine::readv(uint64_t offset, std::span<const iovec> into) {
     uint64_t left = iov_length(into).value_or(UINT64_MAX);
     TRY(check_range(offset, left, header_.virtual_size));

@@ -29,6 +29,7 @@ class Engine final : public BlockBackend {
         return clear(offset, length, true);
     }
     Result<void> flush() override;
+    Result<Run> run_at(uint64_t offset, uint64_t length) override;
     uint64_t size() const override { return header_.virtual_size; }
     bool read_only() const override { return allocator_ == nullptr; }
 

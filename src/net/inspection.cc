@@ -17,25 +17,38 @@ constexpr size_t kMaxOpening = 32 << 10;
 
 }  // namespace
 
-Result<std::unique_ptr<Inspection>> Inspection::start(base::EventLoop& loop, int fd, const Endpoint& to,
+Result<std::unique_ptr<Inspection>> Inspection::start(base::EventLoop& loop, int fd, std::vector<Endpoint> to,
                                                       std::optional<ProxyHandshake> proxy,
                                                       Handlers handlers) {
-    const SocketAddress address(to);
-    base::Fd outside(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (!outside.valid()) return base::errno_error(ErrorCode::kNetwork, "make a socket");
-    const int on = 1;
-    (void)::setsockopt(outside.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    (void)::setsockopt(outside.get(), SOL_SOCKET, SO_OOBINLINE, &on, sizeof on);
     auto pair = TRY(base::make_socketpair(SOCK_STREAM | SOCK_NONBLOCK));
-    if (::connect(outside.get(), address.get(), address.length) < 0 && errno != EINPROGRESS)
-        return base::errno_error(ErrorCode::kNetwork, "connect to {}", to.to_string());
+    std::unique_ptr<Inspection> self(new Inspection(loop, fd, std::move(to), std::move(pair.first),
+                                                    std::move(proxy), std::move(handlers)));
+    TRY(self->dial());
     if (::dup3(pair.second.get(), fd, O_CLOEXEC) < 0)
         return base::errno_error(ErrorCode::kNetwork, "replace a socket");
-    std::unique_ptr<Inspection> self(new Inspection(loop, fd, std::move(outside), std::move(pair.first),
-                                                    std::move(proxy), std::move(handlers)));
-    TRY(loop.watch(self->outside_.get(), EPOLLOUT,
-                   [raw = self.get()](uint32_t events) { raw->outside_ready(events); }));
     return self;
+}
+
+// The next of its addresses that is not known at once to be out of reach.
+Result<void> Inspection::dial() {
+    Error error{ErrorCode::kNetwork, "no address is left"};
+    while (next_ < to_.size()) {
+        const Endpoint& to = to_[next_++];
+        const SocketAddress address(to);
+        base::Fd outside(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+        if (!outside.valid()) return base::errno_error(ErrorCode::kNetwork, "make a socket");
+        const int on = 1;
+        (void)::setsockopt(outside.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        (void)::setsockopt(outside.get(), SOL_SOCKET, SO_OOBINLINE, &on, sizeof on);
+        if (::connect(outside.get(), address.get(), address.length) < 0 && errno != EINPROGRESS) {
+            error = base::errno_error(ErrorCode::kNetwork, "connect to {}", to.to_string());
+            continue;
+        }
+        TRY(loop_.watch(outside.get(), EPOLLOUT, [this](uint32_t events) { outside_ready(events); }));
+        outside_ = std::move(outside);
+        return {};
+    }
+    return error;
 }
 
 Inspection::~Inspection() {
@@ -64,7 +77,12 @@ void Inspection::dialled() {
     int error = 0;
     socklen_t size = sizeof error;
     if (::getsockopt(outside_.get(), SOL_SOCKET, SO_ERROR, &error, &size) < 0) error = errno;
-    if (error != 0) return fail(fmt::format("{}{}", proxy_ ? "the proxy: " : "", ::strerrordesc_np(error)));
+    if (error != 0) {
+        loop_.unwatch(outside_.get());
+        outside_.reset();
+        if (dial().ok()) return;
+        return fail(fmt::format("{}{}", proxy_ ? "the proxy: " : "", ::strerrordesc_np(error)));
+    }
     if (!proxy_) return wait_for_opening();
     state_ = State::kAtProxy;
     (void)loop_.change(outside_.get(), EPOLLIN | EPOLLET);
@@ -163,7 +181,7 @@ void Inspection::give_up() {
 
 void Inspection::drop_ends() {
     state_ = State::kOver;
-    loop_.unwatch(outside_.get());
+    if (outside_.valid()) loop_.unwatch(outside_.get());
     outside_.reset();
     loop_.unwatch(inside_.get());
     inside_.reset();

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/event_loop.h"
 #include "net/address.h"
@@ -46,9 +47,9 @@ class Inspection {
         std::function<bool(const std::string& host)> http_only;
     };
 
-    // Begins to dial. `fd` is the stack's non-blocking socket, which is replaced. With `proxy`, `to` is where
-    // that listens.
-    static Result<std::unique_ptr<Inspection>> start(base::EventLoop& loop, int fd, const Endpoint& to,
+    // Begins to dial. `fd` is the stack's non-blocking socket, which is replaced. Each of `to` is tried that
+    // the one before it did not answer at; with `proxy` that is where it listens.
+    static Result<std::unique_ptr<Inspection>> start(base::EventLoop& loop, int fd, std::vector<Endpoint> to,
                                                      std::optional<ProxyHandshake> proxy, Handlers handlers);
     ~Inspection();
     Inspection(const Inspection&) = delete;
@@ -66,14 +67,15 @@ class Inspection {
   private:
     enum class State { kDialling, kAtProxy, kWaiting, kMoving, kOver };
 
-    Inspection(base::EventLoop& loop, int fd, base::Fd outside, base::Fd inside,
+    Inspection(base::EventLoop& loop, int fd, std::vector<Endpoint> to, base::Fd inside,
                std::optional<ProxyHandshake> proxy, Handlers handlers)
         : loop_(loop),
           fd_(fd),
-          outside_(std::move(outside)),
+          to_(std::move(to)),
           inside_(std::move(inside)),
           proxy_(std::move(proxy)),
           handlers_(std::move(handlers)) {}
+    Result<void> dial();
     void outside_ready(uint32_t events);
     void dialled();
     void ask_proxy();
@@ -91,6 +93,8 @@ class Inspection {
 
     base::EventLoop& loop_;
     int fd_;
+    std::vector<Endpoint> to_;
+    size_t next_ = 0;   // of them, to be tried
     base::Fd outside_;  // to the destination
     base::Fd inside_;   // the other end of the stack's
     std::optional<ProxyHandshake> proxy_;

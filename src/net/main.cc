@@ -4,7 +4,6 @@
 //   5  boxlite-tlsd, which looks into TLS connections: a SOCK_SEQPACKET socket; not open for a box without
 //   6  the host's proxies: a file with a ProxyConfig; not open where there are none
 #include <fcntl.h>
-#include <malloc.h>
 #include <signal.h>
 
 #include <cstdio>
@@ -12,18 +11,15 @@
 #include "base/event_loop.h"
 #include "net/proxy_config.h"
 #include "net/service.h"
+#include "net/stack_memory.h"
 
 namespace boxlite::net {
 namespace {
 
 constexpr int kFramesFd = 3, kControlFd = 4, kInterceptorFd = 5, kProxyFd = 6;
-// Of each of the two buffers that the stack has for a connection.
-constexpr int kStackBuffer = 128 << 10;
 
 Result<void> run() {
-    // They are mapped one by one, so that they take no more memory than was ever in them, and none when their
-    // connection is over. On the heap it would stay.
-    ::mallopt(M_MMAP_THRESHOLD, kStackBuffer);
+    StackMemory::prepare();
     ::signal(SIGPIPE, SIG_IGN);
     // The supervisor decides when it is over; a terminal's signals are not for this process.
     ::signal(SIGINT, SIG_IGN);

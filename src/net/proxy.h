@@ -13,7 +13,7 @@
 namespace boxlite::net {
 
 struct ProxyServer {
-    std::vector<Endpoint> addresses;  // of which the first is used; never empty
+    std::vector<Endpoint> addresses;  // tried in this order; never empty
     std::string authorization;        // value of Proxy-Authorization, or ""
 };
 

@@ -62,6 +62,7 @@ int TcpFlows::connect(int fd, const Endpoint& to) {
     if (entries_.size() >= kMaxFlows)
         return refuse(to, {false, fmt::format("{} connections are open", kMaxFlows), verdict.name, false});
     Entry& entry = entries_[fd];
+    memory_.settle(entries_.size());
     entry.flow = log_.open(Protocol::kTcp, to, verdict);
     entry.by_name = dialing_.policy().goes_by_names() && !verdict.name.empty() && verdict.by_name;
     entry.by_request = verdict.by_request;
@@ -89,7 +90,9 @@ int TcpFlows::connect_dns(int fd) {
 int TcpFlows::inspect(int fd, Entry& entry, const Dialing::Route& route) {
     std::optional<ProxyHandshake> proxy;
     if (route.proxy) proxy.emplace(route.target, route.proxy->authorization);
-    auto made = Inspection::start(loop_, fd, route.to, std::move(proxy), handlers(fd, entry));
+    auto made =
+        Inspection::start(loop_, fd, route.proxy ? route.proxy->addresses : std::vector<Endpoint>{route.to},
+                          std::move(proxy), handlers(fd, entry));
     if (!made.ok()) {
         entry.flow.error = made.error().message;
         errno = ENETUNREACH;
@@ -210,6 +213,7 @@ void TcpFlows::accepted(int fd) {
     const auto local =
         ::getsockname(fd, address, &size) == 0 ? endpoint_of(address) : std::optional<Endpoint>();
     Entry& entry = entries_[fd];
+    memory_.settle(entries_.size());
     entry.flow = log_.open(Protocol::kTcp, *peer,
                            {true, fmt::format("published port {}", local ? local->port : 0), {}, false});
     entry.flow.incoming = true;
@@ -230,6 +234,7 @@ void TcpFlows::closed(int fd) {
     found->second.inspection.reset();
     log_.close(flow);
     entries_.erase(found);
+    memory_.settle(entries_.size());
 }
 
 }  // namespace boxlite::net

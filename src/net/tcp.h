@@ -14,6 +14,7 @@
 #include "net/interceptor.h"
 #include "net/placeholders.h"
 #include "net/stack.h"
+#include "net/stack_memory.h"
 
 namespace boxlite::net {
 
@@ -67,6 +68,7 @@ class TcpFlows final : public Dialer {
     const Placeholders& secrets_;
     Outside outside_;
     std::map<int, Entry> entries_;  // by the stack's descriptor
+    StackMemory memory_;
 };
 
 }  // namespace boxlite::net

@@ -80,6 +80,7 @@ Result<std::vector<std::shared_ptr<BoxImpl>>> fork_box(const BoxImpl& parent, co
         for (const auto& child : children) TRY(await_box(*child));
         return {};
     }();
+    shorten_chain(runtime.home, capture.layer);
     if (made.ok()) return children;
     for (const auto& child : children) (void)remove_box(runtime, child->config, true);
     return std::move(made).error().with_context(fmt::format("box '{}' was not forked", parent.config.name));

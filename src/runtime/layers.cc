@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/id.h"
 #include "base/log.h"
-#include "disk/qcow2.h"
+#include "disk/qcow2_flatten.h"
 #include "runtime/listing.h"
 #include "runtime/snapshot_files.h"
 
@@ -31,6 +31,32 @@ bool note_chain(const Home& home, std::optional<disk::Backing> backing, std::set
     return true;
 }
 
+// Besides the layers there are the one that a disk becomes, and the image below all.
+constexpr unsigned kMostBelow = disk::kMaxBackingDepth - 2;
+// From this many on, a layer is written anew. A running box stands on those that were there when it last was
+// captured.
+constexpr unsigned kManyBelow = 12;
+
+// How many the disk or layer at `path` stands on, counted up to `most`.
+Result<unsigned> layers_below(const Home& home, std::string path, unsigned most) {
+    for (unsigned below = 0; below < most; ++below) {
+        const auto info = TRY(disk::qcow2_info(path));
+        if (!info.backing || info.backing->format != disk::ImageFormat::kQcow2) return below;
+        path = layer_path(home, info.backing->path.substr(info.backing->path.rfind('/') + 1));
+    }
+    return most;
+}
+
+Result<void> write_anew(const Home& home, const std::string& layer) {
+    const std::string path = layer_path(home, layer);
+    if (TRY(layers_below(home, path, kManyBelow)) < kManyBelow) return {};
+    const std::string fresh = layer_path(home, new_layer_name());
+    TRY(disk::flatten_qcow2(path, fresh, {home.bases()}));
+    if (::rename(fresh.c_str(), path.c_str()) < 0)
+        return base::errno_error(ErrorCode::kStorage, "put '{}' in its place", path);
+    return base::sync_directory(home.layers());
+}
+
 }  // namespace
 
 std::string new_layer_name() {
@@ -42,14 +68,7 @@ std::string layer_path(const Home& home, const std::string& layer) {
 }
 
 Result<void> check_depth(const Home& home, const std::string& disk) {
-    // Besides the layers there are the one that `disk` becomes, and the image below all.
-    constexpr unsigned kMostBelow = disk::kMaxBackingDepth - 2;
-    std::string path = disk;
-    for (unsigned below = 0; below <= kMostBelow; ++below) {
-        const auto info = TRY(disk::qcow2_info(path));
-        if (!info.backing || info.backing->format != disk::ImageFormat::kQcow2) return {};
-        path = layer_path(home, info.backing->path.substr(info.backing->path.rfind('/') + 1));
-    }
+    if (TRY(layers_below(home, disk, kMostBelow + 1)) <= kMostBelow) return {};
     return base::make_error(ErrorCode::kResourceExhausted,
                             "the disk stands on {} earlier states already, which is the most; copy the files "
                             "into a new box to go on",
@@ -77,6 +96,12 @@ Result<void> make_disk_on(const Home& home, const std::string& layer, const std:
     options.virtual_size = TRY(disk::qcow2_info(layer_path(home, layer))).virtual_size;
     options.backing = disk::Backing{std::string(kFromBox) + layer, disk::ImageFormat::kQcow2};
     return disk::Qcow2::create(path, options);
+}
+
+void shorten_chain(const Home& home, const std::string& layer) {
+    if (const auto written = write_anew(home, layer); !written.ok())
+        base::log_warn("a layer still stands on many",
+                       {{"layer", layer}, {"error", written.error().message}});
 }
 
 void collect_unused_layers(const Home& home) {

@@ -22,6 +22,12 @@ Result<void> freeze_disk(const Home& home, const std::string& disk, const std::s
 // A new disk at `path` that begins as `layer`. The caller shares the bases lock.
 Result<void> make_disk_on(const Home& home, const std::string& layer, const std::string& path);
 
+// Where `layer` stands on many others it is written anew, to stand on the image alone: a disk on top of it
+// would be slow otherwise, and at last could not be opened. It reads as before, also to those who have it
+// open. What it costs is the room of what was written since the image. An error is logged and changes
+// nothing. The caller shares the bases lock.
+void shorten_chain(const Home& home, const std::string& layer);
+
 // Removes the layers that no disk of a box and no snapshot needs. The caller holds the bases lock alone.
 void collect_unused_layers(const Home& home);
 

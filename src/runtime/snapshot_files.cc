@@ -12,6 +12,7 @@
 #include "image/digest.h"
 #include "runtime/listing.h"
 #include "runtime/memory_file.h"
+#include "runtime/state_store.h"
 
 namespace boxlite::runtime {
 
@@ -84,6 +85,29 @@ Result<SnapshotRecord> decode(const std::string& path, const std::string& text) 
     return record;
 }
 
+std::string checked_path(const std::string& path) {
+    return path + "/checked";
+}
+
+struct Look {
+    uint64_t size = 0;
+    std::string line;  // changes with whatever is written to the file, and with the host's next start
+};
+
+Result<Look> look_at(int file) {
+    struct stat st;
+    if (::fstat(file, &st) < 0) return base::errno_error(ErrorCode::kStorage, "look at the memory");
+    return Look{
+        static_cast<uint64_t>(st.st_size),
+        fmt::format("{} {} {} {} {}.{:09} {}.{:09}\n", TRY(host_boot_id()), st.st_dev, st.st_ino, st.st_size,
+                    st.st_mtim.tv_sec, st.st_mtim.tv_nsec, st.st_ctim.tv_sec, st.st_ctim.tv_nsec)};
+}
+
+// Only spares the next restore some work.
+void note_checked(const std::string& path, const std::string& looks) {
+    (void)base::write_file_atomically(checked_path(path), base::as_bytes(looks), 0600);
+}
+
 // Gives a layer that another snapshot of the box has another name here. Returns its checksum.
 std::optional<std::string> link_known_layer(const BoxFolder& folder, const std::string& id,
                                             const std::string& to) {
@@ -96,10 +120,11 @@ std::optional<std::string> link_known_layer(const BoxFolder& folder, const std::
 }
 
 Result<std::string> write_layer(const std::string& path, int memory, const v1::MemoryLayer& layer,
-                                uint64_t bytes) {
+                                uint64_t bytes, std::string& looks) {
     const base::Fd file = TRY(base::open_file(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
     TRY(write_layer_file(file.get(), memory, layer, bytes));
     if (::fsync(file.get()) < 0) return base::errno_error(ErrorCode::kStorage, "sync the memory");
+    looks += TRY(look_at(file.get())).line;
     return memory_file_sha256(file.get());
 }
 
@@ -109,25 +134,35 @@ Result<void> write_machine(const BoxFolder& folder, const std::string& path, con
     const std::string image = machine.image.SerializeAsString();
     TRY(base::write_file_atomically(path + "/machine", base::as_bytes(image), 0600));
     record.machine_sha256 = TRY(image::Digest::of(base::as_bytes(image))).hex();
+    std::string looks;
     for (size_t i = 0; i < machine.memory.size(); ++i) {
         const v1::MemoryLayer& layer = machine.image.layers(static_cast<int>(i));
         auto sha256 = link_known_layer(folder, layer.id(), memory_path(path, i));
         if (!sha256)
-            sha256 =
-                TRY(write_layer(memory_path(path, i), machine.memory[i].get(), layer, record.memory_bytes));
+            sha256 = TRY(write_layer(memory_path(path, i), machine.memory[i].get(), layer,
+                                     record.memory_bytes, looks));
         record.memory_files.push_back({layer.id(), *sha256});
     }
+    note_checked(path, looks);
     return {};
 }
 
-Result<base::Fd> open_layer(const std::string& path, const SnapshotRecord& record, size_t index) {
-    base::Fd file = TRY(base::open_file(memory_path(path, index), O_RDONLY | O_NOFOLLOW));
-    struct stat st;
-    if (::fstat(file.get(), &st) < 0) return base::errno_error(ErrorCode::kStorage, "look at its memory");
-    if (static_cast<uint64_t>(st.st_size) != record.memory_bytes ||
-        TRY(memory_file_sha256(file.get())) != record.memory_files[index].sha256)
-        return damaged(path, "the memory is not what was written");
-    return file;
+Result<std::vector<base::Fd>> open_layers(const std::string& path, const SnapshotRecord& record) {
+    const auto noted = base::read_file(checked_path(path), kMaxRecordBytes);
+    const std::string checked = noted.ok() ? *noted : "";
+    std::vector<base::Fd> files;
+    std::string looks;
+    for (size_t i = 0; i < record.memory_files.size(); ++i) {
+        files.push_back(TRY(base::open_file(memory_path(path, i), O_RDONLY | O_NOFOLLOW)));
+        const Look look = TRY(look_at(files.back().get()));
+        if (checked.find(look.line) == std::string::npos &&
+            (look.size != record.memory_bytes ||
+             TRY(memory_file_sha256(files.back().get())) != record.memory_files[i].sha256))
+            return damaged(path, "the memory is not what was written");
+        looks += look.line;
+    }
+    if (looks != checked) note_checked(path, looks);
+    return files;
 }
 
 }  // namespace
@@ -195,8 +230,7 @@ Result<CapturedMachine> read_machine(const BoxFolder& folder, const SnapshotReco
         static_cast<size_t>(machine.image.layers_size()) != record.memory_files.size() ||
         machine.image.layers(0).runs_size() == 0)
         return damaged(path, "the machine's state is not what was written");
-    for (size_t i = 0; i < record.memory_files.size(); ++i)
-        machine.memory.push_back(TRY(open_layer(path, record, i)));
+    machine.memory = TRY(open_layers(path, record));
     return machine;
 }
 

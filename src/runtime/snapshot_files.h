@@ -4,6 +4,9 @@
 //   machine        with memory only: a serialized MachineImage
 //   memory.0 …     with memory only: the layers of the guest's memory, sparse. A layer that another
 //                  snapshot of the box has too is one file with several names.
+//   checked        with memory only: what those files looked like when their checksums were found right, a
+//                  line each. While they look so, and until the host is started again, a restore does not
+//                  read them all: it takes as long for a large memory as for a small one.
 // The disk is a layer of another kind (see layers.h).
 #pragma once
 
@@ -49,7 +52,7 @@ Result<std::vector<std::string>> layers_of_snapshots(const BoxFolder& folder);
 // After a crash at any moment it is there as a whole or not at all. `machine` is null for a disk alone. Fills
 // in what `record` says of the machine. kAlreadyExists.
 Result<void> write_snapshot(const BoxFolder& folder, SnapshotRecord record, const CapturedMachine* machine);
-// Checks all of it. kMetadata when something is not as it was written.
+// Checks all of it that may have changed since the last time. kMetadata when something is not as it was written.
 Result<CapturedMachine> read_machine(const BoxFolder& folder, const SnapshotRecord& record);
 
 Result<void> remove_snapshot_files(const BoxFolder& folder, const std::string& name);

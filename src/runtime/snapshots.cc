@@ -114,6 +114,7 @@ Result<SnapshotInfo> create_snapshot(const BoxImpl& box, const std::string& name
     }
     TRY(write_snapshot(box.folder, record, options.memory ? &captured.machine : nullptr));
     base::log_info("snapshot taken", {{"box", box.config.id}, {"snapshot", name}});
+    shorten_chain(box.runtime->home, record.layer);
     SnapshotInfo info = describe(box, record);
     info.pause = captured.pause;
     return info;

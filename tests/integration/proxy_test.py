@@ -167,6 +167,16 @@ class Through(ProxyTest):
         wait_until(lambda: [f for f in self.flows("box") if f.get("error")], "it is logged")
         self.assertEqual(self.flows("box")[-1]["error"], "the proxy: Connection refused")
 
+    def test_one_with_several_addresses(self):
+        """Whichever the resolver puts first: at one of them nobody listens."""
+        public = Proxy(self.world, self.world.net, {"www.example.com": SERVER})
+        port = self.world.serve(OTHER, 0, public.handle)
+        for name, addresses in (("one.proxy.example", (SERVER, OTHER)), ("two.proxy.example", (OTHER, SERVER))):
+            self.world.names.add(name, *addresses)
+            self.environment(ALL_PROXY=f"http://{name}:{port}")
+            self.assertEqual(self.sh("wget -qO- http://www.example.com/"), f"hello from {SERVER}\n")
+        self.assertEqual(public.targets(), ["www.example.com:80"] * 2)
+
     def test_one_of_another_kind_is_told(self):
         self.environment(ALL_PROXY="socks5://127.0.0.1:1080")
         result = self.check("run", "--rm", "base", "wget", "-qO-", "http://www.example.com/")

@@ -1,0 +1,29 @@
+#include "net/stack_memory.h"
+
+#include <malloc.h>
+
+namespace boxlite::net {
+
+namespace {
+
+constexpr int kBuffer = 128 << 10;
+constexpr size_t kOnHeap = 32;  // connections
+constexpr int kKeptHeap = 2 << 20;
+
+}  // namespace
+
+void StackMemory::prepare() {
+    ::mallopt(M_MMAP_THRESHOLD, 2 * kBuffer);
+    // Or the heap's end goes down with each frame, and up with the next.
+    ::mallopt(M_TRIM_THRESHOLD, kKeptHeap);
+    ::mallopt(M_TOP_PAD, kKeptHeap / 4);
+}
+
+void StackMemory::settle(size_t connections) {
+    const bool on_heap = connections < kOnHeap;
+    if (on_heap == on_heap_) return;
+    on_heap_ = on_heap;
+    ::mallopt(M_MMAP_THRESHOLD, on_heap ? 2 * kBuffer : kBuffer);
+}
+
+}  // namespace boxlite::net

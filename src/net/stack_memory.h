@@ -1,0 +1,23 @@
+// Where the stack's buffers come from: it has two of 128 KiB for each connection, and one of the largest
+// frame for each frame that is under way. To map and to unmap one costs as much as the rest of a short
+// connection, and on the heap it keeps what memory was ever in it: a few connections have theirs on the heap,
+// the others mapped. Thread safety: malloc's settings are the process's, and the process has one stack and
+// one thread.
+#pragma once
+
+#include <cstddef>
+
+namespace boxlite::net {
+
+class StackMemory {
+  public:
+    // Once, before the stack is there.
+    static void prepare();
+    // With each connection that comes or goes.
+    void settle(size_t connections);
+
+  private:
+    bool on_heap_ = true;
+};
+
+}  // namespace boxlite::net
