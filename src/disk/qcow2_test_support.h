@@ -23,7 +23,7 @@ T must(Result<T> result) {
     if (!result.ok()) ADD_FAILURE() << result.error().message;
     return std::move(result).value();
 }
-inline void must(Result<void> result) {
+inline void must(const Result<void>& result) {
     if (!result.ok()) ADD_FAILURE() << result.error().message;
 }
 

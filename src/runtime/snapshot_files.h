@@ -52,7 +52,8 @@ Result<std::vector<std::string>> layers_of_snapshots(const BoxFolder& folder);
 // After a crash at any moment it is there as a whole or not at all. `machine` is null for a disk alone. Fills
 // in what `record` says of the machine. kAlreadyExists.
 Result<void> write_snapshot(const BoxFolder& folder, SnapshotRecord record, const CapturedMachine* machine);
-// Checks all of it that may have changed since the last time. kMetadata when something is not as it was written.
+// Checks all of it that may have changed since the last time. kMetadata when something is not as it was
+// written.
 Result<CapturedMachine> read_machine(const BoxFolder& folder, const SnapshotRecord& record);
 
 Result<void> remove_snapshot_files(const BoxFolder& folder, const std::string& name);
