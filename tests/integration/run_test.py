@@ -91,7 +91,8 @@ class Processes(BoxTest):
     def test_ended_programs_leave_few_processes_on_the_host(self):
         self.check("run", "-d", "--name", "box", "base", "sleep", "3600")
         before = len(children(self.machine()))
-        script = "for i in $(seq 40); do sleep 1 & done; ls /proc/*/stat | wc -l; wait; for i in $(seq 40); do sh -c 'echo $0' $i; done"
+        script = ("for i in $(seq 40); do sleep 3600 & all=\"$all $!\"; done; ls /proc/*/stat | wc -l; kill $all; wait; "
+                  "for i in $(seq 40); do sh -c 'echo $0' $i; done")
         lines = self.output("exec", "box", "sh", "-c", script).split()
         self.assertGreater(int(lines[0]), 40)
         self.assertEqual(lines[1:], [str(n) for n in range(1, 41)])
