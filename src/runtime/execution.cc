@@ -25,6 +25,10 @@ namespace {
 constexpr std::chrono::milliseconds kCloseBudget{2'000};
 constexpr uint32_t kFirstRead = uint32_t{64} << 10;
 
+Error disconnected() {
+    return base::make_error(ErrorCode::kStopped, "the execution was disconnected");
+}
+
 std::string take_front(std::string& pending, size_t max_bytes) {
     std::string data = pending.substr(0, max_bytes);
     pending.erase(0, data.size());
@@ -66,8 +70,7 @@ Result<Response> ExecutionImpl::call(Lane& lane, std::string_view method,
                                      const google::protobuf::MessageLite& request) {
     if (!lane.client || !lane.client->connected()) TRY(use(lane, TRY(runtime::connect_client(box_->folder))));
     // After the socket is known: either disconnect() sees it or this sees disconnect().
-    if (disconnected_ && &lane != &control_)
-        return base::make_error(ErrorCode::kStopped, "the execution was disconnected");
+    if (disconnected_ && &lane != &control_) return disconnected();
     return lane.client->call<Response>(method == "ReadLog" ? kBoxService : kExecutionService, method,
                                        request);
 }
@@ -91,7 +94,7 @@ Result<std::string> ExecutionImpl::read(Stream stream, size_t max_bytes) {
 
 Result<std::string> ExecutionImpl::read_first(Lane& lane) {
     const uint32_t read = *std::exchange(first_read_, std::nullopt);
-    if (disconnected_) return base::make_error(ErrorCode::kStopped, "the execution was disconnected");
+    if (disconnected_) return disconnected();
     auto response = TRY(lane.client->take<v1::ReadResponse>(read, "Read"));
     return std::move(*response.mutable_data());
 }
