@@ -109,8 +109,10 @@ Result<ExitStatus> Box::wait() {
         TRY(runtime::wait_for_ending(*impl_));
         now = TRY(info());
     }
-    if (now.status == BoxStatus::kRunning || now.status == BoxStatus::kPaused)
-        return wait();  // it has just come up
+    if (now.status == BoxStatus::kRunning || now.status == BoxStatus::kPaused) {
+        TRY(runtime::connect_supervisor(impl_->folder));  // or it would be asked for ever
+        return wait();                                    // it has just come up
+    }
     if (now.status == BoxStatus::kFailed)
         return base::make_error(ErrorCode::kEngine, "box '{}' did not start: {}", now.name, now.reason);
     return ExitStatus{.code = now.exit_code.value_or(0)};
