@@ -78,13 +78,23 @@ void allow_plain(SeccompBuilder& policy) {
 // Threads, signals, and the processes that guest programs run in.
 void allow_processes(SeccompBuilder& policy) {
     policy.allow({
-        "rt_sigaction",    "rt_sigprocmask", "rt_sigreturn",      "rt_sigpending", "rt_sigsuspend",
-        "rt_sigtimedwait", "sigaltstack",    "signalfd4",         "tgkill",        "rt_tgsigqueueinfo",
-        "restart_syscall", "futex",          "set_robust_list",   "rseq",          "set_tid_address",
-        "arch_prctl",      "sched_yield",    "sched_getaffinity", "getpid",        "gettid",
-        "getppid",         "getpgrp",        "getpgid",           "setsid",        "wait4",
-        "waitid",          "exit",           "exit_group",        "ptrace",
+        "rt_sigaction",    "rt_sigprocmask",
+        "rt_sigreturn",    "rt_sigpending",
+        "rt_sigsuspend",   "rt_sigtimedwait",
+        "sigaltstack",     "signalfd4",
+        "tgkill",          "rt_tgsigqueueinfo",
+        "restart_syscall", "futex",
+        "set_robust_list", "rseq",
+        "set_tid_address", "arch_prctl",
+        "sched_yield",     "getpid",
+        "gettid",          "getppid",
+        "getpgrp",         "getpgid",
+        "setsid",          "wait4",
+        "waitid",          "exit",
+        "exit_group",      "ptrace",
     });
+    // To keep a program's process off its own processor.
+    policy.allow({"getcpu", "sched_getaffinity", "sched_setaffinity"});
     policy.allow_if("clone", {SCMP_CMP(0, SCMP_CMP_MASKED_EQ, kNewNamespaces, 0)});
     policy.fail("clone3", ENOSYS);  // its flags are out of sight; libc falls back to clone
     policy.allow_if("kill", {SCMP_CMP(1, SCMP_CMP_NE, SIGABRT)});

@@ -127,23 +127,69 @@ def templates(home):
     run(home, "rm", "-f", cold)
 
 
+def effort(pid):
+    """What a supervisor has done so far that does not depend on the host's speed."""
+    with open(f"/proc/{pid}/io") as file:
+        counts = dict(text.split(": ") for text in file.read().splitlines())
+    with open(f"/proc/{pid}/stat") as file:
+        faults = int(file.read().rsplit(")", 1)[1].split()[7])
+    return {"KiB read": int(counts["rchar"]) >> 10, "KiB written": int(counts["wchar"]) >> 10, "pages touched": faults}
+
+
+def since(before, after):
+    return ", ".join(f"{after[name] - before.get(name, 0)} {name}" for name in after)
+
+
+def pid_of(home, box):
+    return home.inspect(box)["State"]["Pid"]
+
+
+def parent_of(home, memory):
+    """A box that was forked once, as a first capture looks at all of its memory."""
+    parent = run(home, "run", "-d", "--network", "none", "--memory", str(memory), "base", "sleep", "1000")
+    run(home, "rm", "-f", run(home, "fork", parent))
+    return parent
+
+
 def forks(home):
     for memory in (64, 128, 256, 512):
-        parent = run(home, "run", "-d", "--network", "none", "--memory", str(memory), "base", "sleep", "1000")
-        before, times = len(captures(home)), []
-        for _ in range(3):
-            child, elapsed, _ = counted(lambda: run(home, "fork", parent))
+        parent = parent_of(home, memory)
+        before, done, times, exits = len(captures(home)), effort(pid_of(home, parent)), [], []
+        for _ in range(ROUNDS):
+            child, elapsed, counts = counted(lambda: run(home, "fork", parent))
             times.append(elapsed)
+            exits.append(counts["exits"])
+            child_did = since({}, effort(pid_of(home, child)))
             run(home, "rm", "-f", child)
-        line(f"fork of a box with {memory} MiB: command ms / pause ms", f"{median(times)} / {median(captures(home)[before:])}")
+        name = f"fork of a box with {memory} MiB"
+        line(f"{name}: command ms / pause ms / exits", f"{median(times)} / {median(captures(home)[before:])} / {median(exits)}")
+        line(f"{name}: its supervisor, {ROUNDS} forks", since(done, effort(pid_of(home, parent))))
+        line(f"{name}: the child's", child_did)
         run(home, "rm", "-f", parent)
-    parent = run(home, "run", "-d", "--network", "none", "--memory", "256", "base", "sleep", "1000")
-    run(home, "rm", "-f", run(home, "fork", parent))
+    parent = parent_of(home, 256)
     for mebibytes in (0, 4, 16, 48):
         run(home, "exec", parent, "sh", "-c", f"head -c {mebibytes << 20} /dev/zero > /dev/shm/written")
-        before = len(captures(home))
+        before, done = len(captures(home)), effort(pid_of(home, parent))
         run(home, "rm", "-f", run(home, "fork", parent))
         line(f"pause after {mebibytes} MiB were written, ms", median(captures(home)[before:]))
+        line(f"after {mebibytes} MiB were written: its supervisor", since(done, effort(pid_of(home, parent))))
+    run(home, "rm", "-f", parent)
+
+
+def restores(home):
+    for memory in (64, 128, 256, 512):
+        box = run(home, "run", "-d", "--network", "none", "--memory", str(memory), "base", "sleep", "1000")
+        _, elapsed, _ = counted(lambda: run(home, "snapshot", "create", box, "point", "--memory"))
+        times, exits = [], []
+        for _ in range(ROUNDS):
+            _, restored, counts = counted(lambda: run(home, "snapshot", "restore", "--force", box, "point", "--memory"))
+            times.append(restored)
+            exits.append(counts["exits"])
+            assert home.inspect(box)["StartedFrom"] == "snapshot", home.inspect(box)
+        name = f"snapshot of a box with {memory} MiB"
+        line(f"{name}: made, ms / restored, ms / exits", f"{elapsed:.0f} / {median(times)} / {median(exits)}")
+        line(f"{name}: restored, the supervisor's", since({}, effort(pid_of(home, box))))
+        run(home, "rm", "-f", box)
 
 
 def main():
@@ -152,6 +198,7 @@ def main():
     try:
         templates(home)
         forks(home)
+        restores(home)
     finally:
         home.close()
 
