@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/bytes.h"
+#include "base/checksum.h"
 #include "base/event_loop.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -25,6 +26,25 @@ Result<int> half(int n) {
 }
 Result<int> quarter(int n) {
     return TRY_CONTEXT(half(TRY(half(n))), "second half");
+}
+
+TEST(Checksum, IsThatOfTheWhole) {
+    // RFC 1071, 3.
+    const Bytes words = {0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7};
+    Checksum known;
+    known.add(words);
+    EXPECT_EQ(known.result(), static_cast<uint16_t>(~0xddf2));
+    Bytes bytes;
+    for (unsigned i = 0; i < 999; ++i) bytes.push_back(static_cast<uint8_t>(i * i >> 3));
+    uint64_t sum = 0;
+    for (size_t i = 0; i < bytes.size(); ++i) sum += static_cast<uint64_t>(bytes[i]) << (i % 2 ? 0 : 8);
+    while (sum >> 16) sum = (sum & 0xffff) + (sum >> 16);
+    for (size_t piece = 1; piece < 40; ++piece) {
+        Checksum pieces;
+        for (size_t i = 0; i < bytes.size(); i += piece)
+            pieces.add(ByteView(bytes).subspan(i, std::min(piece, bytes.size() - i)));
+        EXPECT_EQ(pieces.result(), static_cast<uint16_t>(~sum)) << piece;
+    }
 }
 
 TEST(Result, TryPassesValuesAndErrorsOn) {

@@ -6,18 +6,6 @@
 
 namespace boxlite::net {
 
-void Checksum::add(base::ByteView bytes) {
-    size_t i = 0;
-    for (; i + 1 < bytes.size(); i += 2) sum_ += base::load_be<uint16_t>(bytes.data() + i);
-    if (i < bytes.size()) sum_ += static_cast<uint64_t>(bytes[i]) << 8;
-}
-
-uint16_t Checksum::result() const {
-    uint64_t folded = sum_;
-    while (folded >> 16) folded = (folded & 0xffff) + (folded >> 16);
-    return static_cast<uint16_t>(~folded);
-}
-
 void add_pseudo_header(Checksum& sum, const IpAddress& source, const IpAddress& destination, uint8_t protocol,
                        size_t length) {
     sum.add(source.bytes());

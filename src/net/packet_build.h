@@ -1,9 +1,12 @@
 // What packets that netd writes are made of.
 #pragma once
 
+#include "base/checksum.h"
 #include "net/mac.h"
 
 namespace boxlite::net {
+
+using base::Checksum;
 
 inline constexpr uint16_t kTypeV4 = 0x0800, kTypeV6 = 0x86dd, kTypeArp = 0x0806;
 inline constexpr size_t kEthernetHeader = 14;
@@ -14,17 +17,6 @@ inline constexpr std::array<uint8_t, 7> kArpBegin = {0, 1, 8, 0, 6, 4, 0};
 inline constexpr uint8_t kHopLimit = 64;
 // The one that libslirp answers ARP for the gateway with.
 inline constexpr MacAddress kGatewayMac = {0x52, 0x55, 0xc0, 0xa8, 0x7f, 0x01};
-
-// The ones' complement sum (RFC 1071), over pieces of which only the last may be odd.
-class Checksum {
-  public:
-    void add(base::ByteView bytes);
-    void add(uint64_t value) { sum_ += value; }
-    uint16_t result() const;
-
-  private:
-    uint64_t sum_ = 0;
-};
 
 // Of what is behind an IP header (RFC 9293, 3.1 and RFC 8200, 8.1).
 void add_pseudo_header(Checksum& sum, const IpAddress& source, const IpAddress& destination, uint8_t protocol,

@@ -6,19 +6,24 @@
 #include <algorithm>
 #include <climits>
 
+#include "base/checksum.h"
+
 namespace boxlite::virtio {
 
 namespace {
 
 // virtio 1.2, 5.1.3 and 5.1.4.
+constexpr uint64_t kFeatureChecksum = 1ull << 0;
 constexpr uint64_t kFeatureGuestChecksum = 1ull << 1;
 constexpr uint64_t kFeatureMtu = 1ull << 3;
 constexpr uint64_t kFeatureMac = 1ull << 5;
+constexpr uint64_t kFeatureHostTso4 = 1ull << 11;
+constexpr uint64_t kFeatureHostTso6 = 1ull << 12;
 constexpr uint64_t kFeatureMergeableBuffers = 1ull << 15;
 constexpr uint64_t kFeatureStatus = 1ull << 16;
 constexpr size_t kConfigStatus = 6, kConfigMtu = 10;
 constexpr uint16_t kLinkUp = 1;
-constexpr uint8_t kDataValid = 2;
+constexpr uint8_t kNeedsChecksum = 1, kDataValid = 2;
 
 // Frames moved in one go, so that the other devices of the thread get their turn.
 constexpr int kBurst = 64;
@@ -32,10 +37,12 @@ Net::Net(base::Fd frames, const MacAddress& mac, uint16_t mtu, std::function<voi
     base::store_le<uint16_t>(config_.data() + kConfigMtu, mtu);
 }
 
-// No offloads towards us: frames are as large as segmentation offload would make them, and who gets them
-// verifies checksums anyway. In the other direction the driver is told that they are right.
+// Frames are as large as segmentation offload would make them, so what the driver would have segmented goes
+// on as it is, and the driver gets nothing that it would have to put together. It is told that checksums are
+// right.
 uint64_t Net::features() const {
-    return kFeatureGuestChecksum | kFeatureMtu | kFeatureMac | kFeatureMergeableBuffers | kFeatureStatus;
+    return kFeatureChecksum | kFeatureHostTso4 | kFeatureHostTso6 | kFeatureGuestChecksum | kFeatureMtu |
+           kFeatureMac | kFeatureMergeableBuffers | kFeatureStatus;
 }
 
 void Net::reset() {
@@ -119,14 +126,39 @@ void Net::transmit() {
     want((events_ & EPOLLIN) | (transmit_blocked_ ? EPOLLOUT : 0u));
 }
 
+// Without its header, and with the checksum that was left to us, kept in `checksum`. Empty when that is to be
+// outside of the frame.
+std::vector<iovec> Net::frame_of(const Chain& chain, std::array<uint8_t, 2>& checksum) const {
+    const GuestMemory& memory = host_->queue(kTransmitQueue).memory();
+    const auto part = [&](uint64_t begin, uint64_t end) {
+        return segments_for_io(memory, chain.readable, sizeof(Header) + begin, end - begin);
+    };
+    const uint64_t bytes = chain.readable_bytes() - sizeof(Header);
+    Header header{};
+    (void)read_segments(memory, chain.readable, 0, {reinterpret_cast<uint8_t*>(&header), sizeof header});
+    if (!(accepted_ & kFeatureChecksum) || !(header.flags & kNeedsChecksum)) return part(0, bytes);
+    const uint64_t field = uint64_t{header.csum_start} + header.csum_offset;
+    if (field + checksum.size() > bytes) return {};
+    base::Checksum sum;
+    for (const iovec& piece : part(header.csum_start, bytes))
+        sum.add({static_cast<const uint8_t*>(piece.iov_base), piece.iov_len});
+    // To UDP, zero is none at all.
+    base::store_be<uint16_t>(checksum.data(), sum.result() ? sum.result() : 0xffff);
+    std::vector<iovec> parts = part(0, field);
+    parts.push_back({checksum.data(), checksum.size()});
+    const auto rest = part(field + checksum.size(), bytes);
+    parts.insert(parts.end(), rest.begin(), rest.end());
+    return parts;
+}
+
 // False when the socket has no room for the frame now. One that is none is dropped.
 bool Net::send_frame(const Chain& chain) {
     const uint64_t bytes = chain.readable_bytes();
     if (!frames_.valid() || bytes < sizeof(Header) + kMinFrame || bytes > sizeof(Header) + kMaxFrame)
         return true;
-    auto parts = segments_for_io(host_->queue(kTransmitQueue).memory(), chain.readable, sizeof(Header),
-                                 bytes - sizeof(Header));
-    if (parts.size() > IOV_MAX) return true;
+    std::array<uint8_t, 2> checksum;
+    auto parts = frame_of(chain, checksum);
+    if (parts.empty() || parts.size() > IOV_MAX) return true;
     msghdr message{};
     message.msg_iov = parts.data();
     message.msg_iovlen = parts.size();

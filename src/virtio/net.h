@@ -45,6 +45,7 @@ class Net final : public Device {
     void socket_ready(uint32_t events);
     void transmit();
     bool send_frame(const Chain& chain);
+    std::vector<iovec> frame_of(const Chain& chain, std::array<uint8_t, 2>& checksum) const;
     void receive();
     bool collect_buffers();
     bool next_frame_fits() const;

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/checksum.h"
 #include "virtio/testing.h"
 
 namespace boxlite::virtio {
@@ -11,7 +12,7 @@ namespace {
 
 constexpr size_t kReceive = Net::kReceiveQueue, kTransmit = Net::kTransmitQueue;
 constexpr size_t kHeader = 12;
-constexpr uint64_t kMergeable = 1ull << 15, kGuestChecksum = 1ull << 1;
+constexpr uint64_t kMergeable = 1ull << 15, kGuestChecksum = 1ull << 1, kChecksum = 1ull << 0;
 
 struct NetTest : ::testing::Test {
     NetTest() { device.accept(kMergeable | kGuestChecksum); }
@@ -52,6 +53,42 @@ TEST_F(NetTest, FramesLeaveWithoutTheirHeader) {
     for (int i = 0; i < 16; ++i) parts.push_back(host.ram().readable(base::as_bytes(frame(4096, 'b'))));
     EXPECT_EQ(host.request(kTransmit, parts, true), 0u);
     EXPECT_EQ(departed(), frame(size_t{16} * 4096, 'b'));
+}
+
+// A header that leaves to the device what is behind `start`, with the result at `start` + `offset`.
+base::Bytes left_to_the_device(uint16_t start, uint16_t offset) {
+    base::Bytes header(kHeader);
+    header[0] = 1;
+    base::store_le(header.data() + 6, start);
+    base::store_le(header.data() + 8, offset);
+    return header;
+}
+
+TEST_F(NetTest, ChecksumsAreCompleted) {
+    device.accept(kMergeable | kChecksum);
+    // The first two words stand for the sum of a pseudo-header, which the driver leaves in the field.
+    const auto sent_as = [&](std::string content, uint16_t start, uint16_t offset) {
+        std::vector<testing::Buffer> parts = {host.ram().readable(left_to_the_device(start, offset))};
+        const size_t piece = 13 + content.size() / 100 * 2;
+        for (size_t i = 0; i < content.size(); i += piece)
+            parts.push_back(host.ram().readable(base::as_bytes(std::string_view(content).substr(i, piece))));
+        EXPECT_EQ(host.request(kTransmit, parts, true), 0u);
+        return departed();
+    };
+    for (const size_t bytes : {60u, 61u, 1501u, 65534u}) {
+        std::string content;
+        for (size_t i = 0; i < bytes; ++i) content.push_back(static_cast<char>(i * 7 + 3));
+        base::Checksum sum;
+        sum.add(base::as_bytes(std::string_view(content).substr(34)));
+        std::string expected = content;
+        base::store_be(reinterpret_cast<uint8_t*>(expected.data()) + 50, sum.result());
+        EXPECT_EQ(sent_as(content, 34, 16), expected) << bytes;
+    }
+    EXPECT_EQ(sent_as(std::string(40, '\xff'), 34, 2).substr(36, 2), "\xff\xff") << "zero is none";
+    EXPECT_EQ(sent_as(frame(60), 34, 25), "") << "the field ends outside of the frame";
+    EXPECT_EQ(sent_as(frame(60), 0xffff, 0xffff), "");
+    device.accept(kMergeable);
+    EXPECT_EQ(sent_as(frame(60), 34, 16), frame(60)) << "not asked for";
 }
 
 TEST_F(NetTest, WhatIsNoFrameIsDropped) {

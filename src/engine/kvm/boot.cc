@@ -181,7 +181,8 @@ Result<BootState> load_boot_image(const virtio::GuestMemory& memory, const BootI
 
 std::string command_line(size_t devices) {
     std::string line =
-        "console=hvc0 earlyprintk=ttyS0 rdinit=/init quiet "
+        // Quiet first: the early console prints what there is so far when it is named, two exits a letter.
+        "quiet console=hvc0 earlyprintk=ttyS0 rdinit=/init "
         // A panic restarts the machine at once and leaves the flag of a warm restart behind.
         "panic=-1 reboot=panic_warm,k";
     for (size_t i = 0; i < devices; ++i)

@@ -16,6 +16,7 @@
 #include "engine/engine.h"
 #include "engine/kvm/cpuid.h"
 #include "engine/kvm/memory.h"
+#include "engine/kvm/probe.h"
 #include "engine/kvm/snapshot.h"
 #include "engine/kvm/testing_kernel.h"
 #include "engine/kvm/vcpu.h"
@@ -35,6 +36,7 @@ GUEST(reset)
 GUEST(warm_reset)
 GUEST(triple_fault)
 GUEST(spin)
+GUEST(emulated)
 GUEST(serial)
 GUEST(hostile)
 
@@ -207,6 +209,14 @@ TEST_F(KvmMachineTest, EndsAreToldApart) {
 TEST_F(KvmMachineTest, AKvmThatRunsGuestsIsUsable) {
     const auto usable = probe_kvm();
     EXPECT_TRUE(usable.ok()) << usable.error().message;
+}
+
+TEST_F(KvmMachineTest, AKvmThatEmulatesGuestsIsNot) {
+    const auto emulated = kvm::try_guest(guest_emulated());
+    ASSERT_FALSE(emulated.ok());
+    EXPECT_EQ(emulated.error().code, ErrorCode::kUnsupported);
+    EXPECT_NE(emulated.error().message.find("as when KVM emulates"), std::string::npos)
+        << emulated.error().message;
 }
 
 TEST_F(KvmMachineTest, WhatKvmEmulatesIsCounted) {

@@ -13,6 +13,7 @@
 #include "engine/kvm/cpuid.h"
 #include "engine/kvm/layout.h"
 #include "engine/kvm/memory.h"
+#include "engine/kvm/probe.h"
 #include "engine/kvm/vcpu.h"
 
 extern "C" const uint8_t boxlite_kvm_probe_guest[];
@@ -87,11 +88,10 @@ class Probe final : public kvm::ExitHandler {
 
 }  // namespace
 
-Result<void> probe_kvm() {
+Result<void> kvm::try_guest(base::ByteView code) {
     kvm::Vm vm = TRY(kvm::Vm::make());
     const kvm::MachineMemory memory = TRY(kvm::MachineMemory::make(kMemoryBytes));
     TRY(vm.add_memory(*memory.view(), kMemoryBytes));
-    const base::ByteView code(boxlite_kvm_probe_guest, boxlite_kvm_probe_guest_end);
     if (!memory.view()->write(kEntry, code))
         return base::make_error(ErrorCode::kInternal, "the probe's guest does not fit into its machine");
     Probe guest;
@@ -109,6 +109,10 @@ Result<void> probe_kvm() {
                             "a guest that tried {} did not end in {} ms, as when KVM emulates the guest's "
                             "instructions instead of running them",
                             guest.step(), kBudget.count());
+}
+
+Result<void> probe_kvm() {
+    return kvm::try_guest({boxlite_kvm_probe_guest, boxlite_kvm_probe_guest_end});
 }
 
 }  // namespace boxlite::engine

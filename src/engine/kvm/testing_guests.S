@@ -48,6 +48,12 @@ guest spin
 1:  jmp 1b
 end_guest spin
 
+// Reads the local APIC for ever, an instruction that KVM emulates each time.
+guest emulated
+1:  movl 0xfee00030, %eax
+    jmp 1b
+end_guest emulated
+
 guest serial
     movl $0x200000, %esp
     call 2f
