@@ -20,21 +20,24 @@ constexpr size_t kIdAt = 4;
 
 Echoes::Echoes(base::EventLoop& loop, const Dialing& dialing, FlowLog& log,
                std::function<void(base::ByteView)> send)
-    : loop_(loop), dialing_(dialing), log_(log), send_(std::move(send)), buffer_(kMaxMessage) {}
-
-Echoes::~Echoes() {
-    while (!entries_.empty()) close(Key(entries_.begin()->first));
-    if (timer_) loop_.cancel(timer_);
-}
+    : loop_(loop),
+      dialing_(dialing),
+      log_(log),
+      send_(std::move(send)),
+      entries_(
+          loop, kMaxFlows, kIdle, [](const Entry&) { return kIdle; },
+          [this](Entry& entry) {
+              loop_.unwatch(entry.socket.get());
+              log_.close(entry.flow);
+          }),
+      buffer_(kMaxMessage) {}
 
 void Echoes::input(const IpPacket& ip) {
     if (ip.payload.size() < kIcmpHeader) return;
     const Key key{ip.source, ip.destination, base::load_be<uint16_t>(ip.payload.data() + kIdAt)};
-    const auto found = entries_.find(key);
-    Entry* entry = found == entries_.end() ? open(key, ip) : &found->second;
+    Entry* entry = entries_.use(key);
+    if (!entry) entry = open(key, ip);
     if (!entry) return;
-    entry->active_at = base::Clock::now();
-    order_.splice(order_.end(), order_, entry->order);
     // The kernel puts its own identifier and checksum into it.
     const ssize_t n = ::send(entry->socket.get(), ip.payload.data(), ip.payload.size(), MSG_NOSIGNAL);
     if (n >= 0) {
@@ -44,7 +47,7 @@ void Echoes::input(const IpPacket& ip) {
     if (errno == EAGAIN || errno == ENOBUFS) return;  // lost, as packets may be
     entry->flow.error = ::strerrordesc_np(errno);
     if (const auto told = unreachable_frame(ip, Unreachable::kHost)) send_(*told);
-    close(Key(key));
+    entries_.close(key);
 }
 
 Echoes::Entry* Echoes::open(const Key& key, const IpPacket& ip) {
@@ -63,60 +66,33 @@ Echoes::Entry* Echoes::open(const Key& key, const IpPacket& ip) {
     if (!socket.valid() || ::connect(socket.get(), address.get(), address.length) < 0 ||
         !loop_.watch(socket.get(), EPOLLIN, [this, key](uint32_t) { receive(key); }).ok())
         return refuse(Unreachable::kHost);
-    if (entries_.size() >= kMaxFlows) close(Key(order_.front()));
-    Entry& entry = entries_[key];
-    entry.flow = log_.open(Protocol::kIcmp, {key.peer, 0}, verdict);
-    entry.socket = std::move(socket);
-    entry.box = ip.sender;
-    entry.order = order_.insert(order_.end(), key);
-    if (!timer_) timer_ = loop_.after(kIdle, [this] { expire(); });
-    return &entry;
+    return &entries_.insert(
+        key, {log_.open(Protocol::kIcmp, {key.peer, 0}, verdict), std::move(socket), ip.sender});
 }
 
 void Echoes::receive(const Key& key) {
-    const auto found = entries_.find(key);
-    if (found == entries_.end()) return;
-    Entry& entry = found->second;
+    Entry* entry = entries_.use(key);
+    if (!entry) return;
     for (int i = 0; i < kBurst; ++i) {
-        const ssize_t n = ::recv(entry.socket.get(), buffer_.data(), buffer_.size(), 0);
+        const ssize_t n = ::recv(entry->socket.get(), buffer_.data(), buffer_.size(), 0);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
         if (n < 0) {
-            entry.flow.error = ::strerrordesc_np(errno);
-            return close(Key(key));
+            entry->flow.error = ::strerrordesc_np(errno);
+            return entries_.close(Key(key));
         }
         const auto size = static_cast<size_t>(n);
         if (size < kIcmpHeader) continue;
-        entry.flow.received_bytes += size - kIcmpHeader;
-        send_(echo_answer(key.peer, key.box, key.id, {buffer_.data(), size}, entry.box));
+        entry->flow.received_bytes += size - kIcmpHeader;
+        send_(echo_answer(key.peer, key.box, key.id, {buffer_.data(), size}, entry->box));
     }
 }
 
 void Echoes::recheck() {
-    std::vector<Key> refused;
-    for (auto& [key, entry] : entries_) {
-        const Verdict verdict = dialing_.route(Protocol::kIcmp, {key.peer, 0}).verdict;
-        if (verdict.allowed) continue;
+    entries_.close_if([this](const Key& key, Entry& entry) {
+        if (dialing_.route(Protocol::kIcmp, {key.peer, 0}).verdict.allowed) return false;
         entry.flow.error = "the rules were changed";
-        refused.push_back(key);
-    }
-    for (const Key& key : refused) close(key);
-}
-
-void Echoes::close(const Key& key) {
-    const auto found = entries_.find(key);
-    if (found == entries_.end()) return;
-    loop_.unwatch(found->second.socket.get());
-    log_.close(found->second.flow);
-    order_.erase(found->second.order);
-    entries_.erase(found);
-}
-
-void Echoes::expire() {
-    timer_ = 0;
-    const auto now = base::Clock::now();
-    while (!order_.empty() && now - entries_.at(order_.front()).active_at >= kIdle)
-        close(Key(order_.front()));
-    if (!entries_.empty()) timer_ = loop_.after(kIdle, [this] { expire(); });
+        return true;
+    });
 }
 
 }  // namespace boxlite::net

@@ -5,12 +5,11 @@
 #pragma once
 
 #include <functional>
-#include <list>
-#include <map>
 
 #include "net/dialing.h"
 #include "net/flow.h"
 #include "net/packet.h"
+#include "net/quiet_table.h"
 
 namespace boxlite::net {
 
@@ -20,9 +19,6 @@ class Echoes {
 
     Echoes(base::EventLoop& loop, const Dialing& dialing, FlowLog& log,
            std::function<void(base::ByteView)> send);
-    ~Echoes();
-    Echoes(const Echoes&) = delete;
-    Echoes& operator=(const Echoes&) = delete;
 
     // An echo request from the box, of either family.
     void input(const IpPacket& ip);
@@ -39,21 +35,15 @@ class Echoes {
         Flow flow;
         base::Fd socket;
         MacAddress box{};
-        base::Clock::time_point active_at;
-        std::list<Key>::iterator order;
     };
     Entry* open(const Key& key, const IpPacket& ip);
     void receive(const Key& key);
-    void close(const Key& key);
-    void expire();
 
     base::EventLoop& loop_;
     const Dialing& dialing_;
     FlowLog& log_;
     std::function<void(base::ByteView)> send_;
-    std::map<Key, Entry> entries_;
-    std::list<Key> order_;  // the one that was quiet longest first
-    base::EventLoop::TimerId timer_ = 0;
+    QuietTable<Key, Entry> entries_;
     base::Bytes buffer_;
 };
 

@@ -25,19 +25,28 @@ Unreachable reason(int error) {
 
 UdpFlows::UdpFlows(base::EventLoop& loop, const Dialing& dialing, FlowLog& log, const MacAddress& box,
                    std::function<void(base::ByteView)> send)
-    : loop_(loop), dialing_(dialing), log_(log), box_(box), send_(std::move(send)), buffer_(kMaxDatagram) {}
+    : loop_(loop),
+      dialing_(dialing),
+      log_(log),
+      box_(box),
+      send_(std::move(send)),
+      entries_(
+          loop, kMaxFlows, kUnanswered,
+          [](const Entry& entry) { return entry.answered ? kIdle : kUnanswered; },
+          [this](Entry& entry) {
+              if (entry.socket.valid()) loop_.unwatch(entry.socket.get());
+              log_.close(entry.flow);
+          }),
+      buffer_(kMaxDatagram) {}
 
 UdpFlows::~UdpFlows() {
-    for (auto& [key, entry] : entries_)
-        if (entry.socket.valid()) loop_.unwatch(entry.socket.get());
     for (const base::Fd& socket : published_) loop_.unwatch(socket.get());
-    if (timer_) loop_.cancel(timer_);
 }
 
 void UdpFlows::input(const Datagram& datagram, const IpPacket& ip) {
     const Key key{datagram.source, datagram.destination};
-    const auto found = entries_.find(key);
-    Entry* entry = found == entries_.end() ? open(key, ip) : &found->second;
+    Entry* entry = entries_.use(key);
+    if (!entry) entry = open(key, ip);
     if (entry) transmit(key, *entry, datagram, ip);
 }
 
@@ -57,25 +66,14 @@ UdpFlows::Entry* UdpFlows::open(const Key& key, const IpPacket& ip) {
         return refuse(Unreachable::kHost);
     if (!loop_.watch(socket.get(), EPOLLIN, [this, key](uint32_t) { receive(key); }).ok())
         return refuse(Unreachable::kHost);
-    if (entries_.size() >= kMaxFlows) close(Key(order_.front()));
     Entry entry;
     entry.flow = log_.open(Protocol::kUdp, key.peer, verdict);
     entry.socket = std::move(socket);
     entry.refusal = unreachable_frame(ip, Unreachable::kPort);
-    entry.order = order_.insert(order_.end(), key);
-    entry.active_at = base::Clock::now();
-    Entry& stored = entries_.emplace(key, std::move(entry)).first->second;
-    if (!timer_) timer_ = loop_.after(kUnanswered, [this] { expire(); });
-    return &stored;
-}
-
-void UdpFlows::touch(Entry& entry) {
-    entry.active_at = base::Clock::now();
-    order_.splice(order_.end(), order_, entry.order);
+    return &entries_.insert(key, std::move(entry));
 }
 
 void UdpFlows::transmit(const Key& key, Entry& entry, const Datagram& datagram, const IpPacket& ip) {
-    touch(entry);
     ssize_t n;
     if (entry.published >= 0) {
         const SocketAddress to(entry.real_peer);
@@ -91,24 +89,22 @@ void UdpFlows::transmit(const Key& key, Entry& entry, const Datagram& datagram, 
     if (errno == EAGAIN || errno == ENOBUFS) return;  // lost, as datagrams may be
     if (const auto told = unreachable_frame(ip, reason(errno))) send_(*told);
     entry.flow.error = ::strerrordesc_np(errno);
-    close(Key(key));
+    entries_.close(key);
 }
 
 void UdpFlows::receive(const Key& key) {
-    const auto found = entries_.find(key);
-    if (found == entries_.end()) return;
-    Entry& entry = found->second;
+    Entry* entry = entries_.use(key);
+    if (!entry) return;
     for (int i = 0; i < kBurst; ++i) {
-        const ssize_t n = ::recv(entry.socket.get(), buffer_.data(), buffer_.size(), 0);
+        const ssize_t n = ::recv(entry->socket.get(), buffer_.data(), buffer_.size(), 0);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
         if (n < 0) {
-            if (errno == ECONNREFUSED && entry.refusal) send_(*entry.refusal);
-            entry.flow.error = ::strerrordesc_np(errno);
-            return close(Key(key));
+            if (errno == ECONNREFUSED && entry->refusal) send_(*entry->refusal);
+            entry->flow.error = ::strerrordesc_np(errno);
+            return entries_.close(Key(key));
         }
-        entry.answered = true;
-        entry.flow.received_bytes += static_cast<uint64_t>(n);
-        touch(entry);
+        entry->answered = true;
+        entry->flow.received_bytes += static_cast<uint64_t>(n);
         send_(udp_frame({key.peer, key.box, {buffer_.data(), static_cast<size_t>(n)}}, box_));
     }
 }
@@ -134,59 +130,31 @@ void UdpFlows::receive_published(int fd, uint16_t box_port) {
         if (!peer.address.is_v4() || (use && std::string_view(use) == "loopback"))
             peer.address = *IpAddress::parse(kGateway);
         const Key key{{*IpAddress::parse(kBoxAddress), box_port}, peer};
-        auto found = entries_.find(key);
-        if (found == entries_.end()) {
-            if (entries_.size() >= kMaxFlows) close(Key(order_.front()));
-            Entry entry;
-            entry.flow = log_.open(Protocol::kUdp, *real,
-                                   {true, fmt::format("published port {}", box_port), {}, false});
-            entry.flow.incoming = true;
-            entry.published = fd;
-            entry.real_peer = *real;
-            entry.order = order_.insert(order_.end(), key);
-            found = entries_.emplace(key, std::move(entry)).first;
-            if (!timer_) timer_ = loop_.after(kUnanswered, [this] { expire(); });
+        Entry* entry = entries_.use(key);
+        if (!entry) {
+            Entry opened;
+            opened.flow = log_.open(Protocol::kUdp, *real,
+                                    {true, fmt::format("published port {}", box_port), {}, false});
+            opened.flow.incoming = true;
+            opened.published = fd;
+            opened.real_peer = *real;
+            entry = &entries_.insert(key, std::move(opened));
         }
-        found->second.answered = true;
-        found->second.flow.received_bytes += static_cast<uint64_t>(n);
-        touch(found->second);
+        entry->answered = true;
+        entry->flow.received_bytes += static_cast<uint64_t>(n);
         send_(udp_frame({key.peer, key.box, {buffer_.data(), static_cast<size_t>(n)}}, box_));
     }
 }
 
 void UdpFlows::recheck() {
-    std::vector<Key> refused;
-    for (auto& [key, entry] : entries_) {
-        if (entry.published >= 0) continue;
+    entries_.close_if([this](const Key& key, Entry& entry) {
+        if (entry.published >= 0) return false;
         const Verdict verdict = dialing_.route(Protocol::kUdp, key.peer).verdict;
-        if (verdict.allowed) continue;
+        if (verdict.allowed) return false;
         log_.refuse("udp", key.peer, entry.flow.name, verdict.rule);
         entry.flow.error = "the rules were changed";
-        refused.push_back(key);
-    }
-    for (const Key& key : refused) close(key);
-}
-
-void UdpFlows::close(const Key& key) {
-    const auto found = entries_.find(key);
-    if (found == entries_.end()) return;
-    Entry& entry = found->second;
-    if (entry.socket.valid()) loop_.unwatch(entry.socket.get());
-    log_.close(entry.flow);
-    order_.erase(entry.order);
-    entries_.erase(found);
-}
-
-void UdpFlows::expire() {
-    timer_ = 0;
-    const auto now = base::Clock::now();
-    for (auto it = order_.begin(); it != order_.end();) {
-        const Key key = *it++;
-        const Entry& entry = entries_.at(key);
-        if (now - entry.active_at < kUnanswered) break;
-        if (now - entry.active_at >= (entry.answered ? kIdle : kUnanswered)) close(key);
-    }
-    if (!entries_.empty()) timer_ = loop_.after(kUnanswered, [this] { expire(); });
+        return true;
+    });
 }
 
 }  // namespace boxlite::net

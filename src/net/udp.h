@@ -4,13 +4,12 @@
 #pragma once
 
 #include <functional>
-#include <list>
-#include <map>
 
 #include "net/dialing.h"
 #include "net/flow.h"
 #include "net/packet.h"
 #include "net/pins.h"
+#include "net/quiet_table.h"
 
 namespace boxlite::net {
 
@@ -42,28 +41,21 @@ class UdpFlows {
         int published = -1;                  // the socket of that one
         Endpoint real_peer;                  // where its datagrams go to
         std::optional<base::Bytes> refusal;  // for the box, when nobody listens there
-        base::Clock::time_point active_at;
         bool answered = false;
-        std::list<Key>::iterator order;
     };
 
     Entry* open(const Key& key, const IpPacket& ip);
     void transmit(const Key& key, Entry& entry, const Datagram& datagram, const IpPacket& ip);
     void receive(const Key& key);
     void receive_published(int fd, uint16_t box_port);
-    void close(const Key& key);
-    void touch(Entry& entry);
-    void expire();
 
     base::EventLoop& loop_;
     const Dialing& dialing_;
     FlowLog& log_;
     const MacAddress box_;
     std::function<void(base::ByteView)> send_;
-    std::map<Key, Entry> entries_;
-    std::list<Key> order_;  // the one that was quiet longest first
+    QuietTable<Key, Entry> entries_;
     std::vector<base::Fd> published_;
-    base::EventLoop::TimerId timer_ = 0;
     base::Bytes buffer_;
 };
 
