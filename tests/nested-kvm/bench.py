@@ -56,21 +56,26 @@ def line(name, text):
     print(f"{name:<66} {text}", flush=True)
 
 
-def boots():
-    """The same kernel with the same first process, from the start of the monitor to the guest's restart."""
-    disk = "/tmp/restart.raw"
+def microvm(task):
+    """QEMU's microvm with our kernel, whose first process does `task`."""
+    disk = f"/tmp/{task}.raw"
     with open(disk, "wb") as file:
-        file.write(b"restart".ljust(1 << 20, b"\0"))
-    qemu = ["qemu/qemu-system-x86_64", "-L", "qemu/share", "-bios", "qboot.rom",
-            "-M", "microvm,acpi=off,x-option-roms=off,pit=off,pic=off,rtc=off,isa-serial=off", "-accel", "kvm", "-cpu", "host", "-m", "128", "-smp", "1", "-nodefaults", "-no-user-config", "-nographic", "-no-reboot",
+        file.write(task.encode().ljust(1 << 20, b"\0"))
+    machine = "microvm,acpi=off,x-option-roms=off,pit=off,pic=off,rtc=off,isa-serial=off"
+    return ["qemu/qemu-system-x86_64", "-L", "qemu/share", "-bios", "qboot.rom", "-M", machine, "-accel", "kvm",
+            "-cpu", "host", "-m", "128", "-smp", "1", "-nodefaults", "-no-user-config", "-nographic", "-no-reboot",
             "-kernel", os.environ["BOXLITE_TEST_KERNEL"], "-initrd", os.environ["BOXLITE_TEST_INITRAMFS"],
             "-append", "console=hvc0 quiet panic=-1 reboot=t", "-drive", f"file={disk},format=raw,if=none,id=disk",
             "-device", "virtio-blk-device,drive=disk", "-device", "virtio-rng-device", "-device", "virtio-serial-device",
             "-device", "virtconsole,chardev=console", "-chardev", "stdio,id=console"]
+
+
+def boots():
+    """The same kernel with the same first process, from the start of the monitor to the guest's restart."""
     ours = ["./kvm_machine_test", "--gtest_filter=KvmMachineTest.ARestartIsNoPowerOff"]
     results = {"qemu microvm": [], "boxlite kvm": []}
     for _ in range(ROUNDS):
-        for name, command in (("qemu microvm", qemu), ("boxlite kvm", ours)):
+        for name, command in (("qemu microvm", microvm("restart")), ("boxlite kvm", ours)):
             done, elapsed, exits = counted(lambda: subprocess.run(command, capture_output=True, timeout=120))
             if done.returncode or (name.startswith("qemu") and b"init: restart" not in done.stdout):
                 raise SystemExit(f"{name}: {done}")
@@ -79,15 +84,22 @@ def boots():
         line(f"{name}: start to the guest's restart, ms", median([elapsed for elapsed, _ in rounds]))
         for counter in COUNTED:
             line(f"{name}: {counter}", median([exits[counter] for _, exits in rounds]))
+    with subprocess.Popen(microvm("idle"), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as machine:
+        if not any(b"init: idle" in text for text in machine.stdout):
+            raise SystemExit("qemu microvm: its guest did not come up")
+        line("qemu microvm: beyond the guest, MiB", f"{beyond_guest(machine.pid):.1f}")
+        machine.kill()
 
 
 def beyond_guest(pid):
-    """MiB of a supervisor's own, without the guest's memory."""
+    """MiB of a monitor's own, without the guest's memory: of QEMU's, the one mapping that is as large."""
     total, guest = 0, False
     with open(f"/proc/{pid}/smaps") as lines:
         for text in lines:
-            if "-" in text.split(" ", 1)[0]:
-                guest = "guest-memory" in text or "/templates/" in text
+            first = text.split(" ", 1)[0]
+            if "-" in first:
+                begin, end = (int(address, 16) for address in first.split("-"))
+                guest = "guest-memory" in text or "/templates/" in text or end - begin == 128 << 20
             elif text.startswith("Private_") and not guest:
                 total += int(text.split()[1])
     return total / 1024

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <fstream>
 #include <string>
 
 namespace {
@@ -27,12 +28,10 @@ constexpr size_t kSector = 512;
 }
 
 std::string first_line(const char* path) {
-    char line[256] = {};
-    FILE* file = std::fopen(path, "r");
-    if (!file) return "?";
-    if (!std::fgets(line, sizeof line, file)) line[0] = 0;
-    std::fclose(file);
-    return std::string(line, std::strcspn(line, "\n"));
+    std::ifstream file(path);
+    std::string line = "?";
+    std::getline(file, line);
+    return line;
 }
 
 // Runs on every processor in turn, and sleeps there.
@@ -139,6 +138,7 @@ int main() {
     std::printf("init: %s\n", command);
     if (std::strcmp(command, "report") == 0) report();
     if (std::strcmp(command, "remember") == 0) remember();
+    while (std::strcmp(command, "idle") == 0) ::pause();
     if (std::strcmp(command, "restart") == 0) ::reboot(RB_AUTOBOOT);
     if (std::strcmp(command, "panic") == 0) return 1;
     power_off();
