@@ -67,7 +67,7 @@ base::Bytes left_to_the_device(uint16_t start, uint16_t offset) {
 TEST_F(NetTest, ChecksumsAreCompleted) {
     device.accept(kMergeable | kChecksum);
     // The first two words stand for the sum of a pseudo-header, which the driver leaves in the field.
-    const auto sent_as = [&](std::string content, uint16_t start, uint16_t offset) {
+    const auto sent_as = [&](const std::string& content, uint16_t start, uint16_t offset) {
         std::vector<testing::Buffer> parts = {host.ram().readable(left_to_the_device(start, offset))};
         const size_t piece = 13 + content.size() / 100 * 2;
         for (size_t i = 0; i < content.size(); i += piece)
