@@ -159,7 +159,8 @@ static bool is_common(const char* count_path) {
     return common;
 }
 
-// Makes RESULT from HEADER with this command's flags, if another process has not.
+// Makes RESULT from HEADER with this command's flags, if another process has not. When that fails it is
+// empty, and nobody tries again.
 static bool precompile(const struct command* command, char* header, char* result) {
     const int lock = open(header, O_RDONLY | O_CLOEXEC);
     if (lock == -1 || flock(lock, LOCK_EX) == -1) return false;
@@ -170,6 +171,7 @@ static bool precompile(const struct command* command, char* header, char* result
                          "-include", (char*)preamble[2], NULL};
         char* last[] = {"-x", "c-header", header, "-o", fresh, NULL};
         made = gcc(command, first, last) == 0 && rename(fresh, result) == 0;
+        if (!made) close(open(result, O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
     }
     close(lock);
     return made;
