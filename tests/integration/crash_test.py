@@ -75,7 +75,11 @@ class Crash(BoxTest):
                 self.assertIn(b"box", client.stderr.read())
                 self.assertEqual(code, 125)
             wait_until(lambda: not alive(supervisor), "the supervisor is gone")
-            self.is_down("box")
+            if code == 0 and self.runs("box"):
+                # One that died while it restored a template was followed by one that boots.
+                self.assertEqual(self.home.inspect("box")["Engine"], "kvm")
+            else:
+                self.is_down("box")
             self.check("exec", "box", "sh", "-c", f"echo {round_number} >> /srv/rounds")
             self.check("stop", "box")
         self.assertEqual(self.output("exec", "box", "cat", "/srv/rounds").split(), [str(n) for n in range(len(MOMENTS))])
