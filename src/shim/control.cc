@@ -134,8 +134,9 @@ void Supervisor::handle_box(const Connection& connection, const rpc::RequestView
         if (rpc::parse(request, message, responder)) capture(message, std::move(responder));
         return;
     }
-    if (request.method == "Pause" || request.method == "Resume") {
-        const auto done = request.method == "Pause" ? pause() : resume();
+    if (request.method == "Pause") return pause_on_request(std::move(responder));
+    if (request.method == "Resume") {
+        const auto done = resume();
         return done.ok() ? responder.reply(v1::Empty()) : responder.fail(done.error());
     }
     responder.fail(

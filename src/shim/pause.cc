@@ -4,6 +4,13 @@
 
 namespace boxlite::shim {
 
+namespace {
+
+// A guest that does not answer is paused all the same.
+constexpr std::chrono::milliseconds kStatsBudget{1'000};
+
+}  // namespace
+
 Result<void> Supervisor::pause() {
     if (state_ == State::kPaused) return {};
     if (state_ != State::kRunning)
@@ -13,6 +20,19 @@ Result<void> Supervisor::pause() {
     state_ = State::kPaused;
     base::log_info("box paused", {{"box", spec_.box_id()}});
     return {};
+}
+
+void Supervisor::pause_on_request(rpc::Responder responder) {
+    auto held = std::make_shared<rpc::Responder>(std::move(responder));
+    const auto pause_now = [this, held] {
+        const auto done = pause();
+        done.ok() ? held->reply(v1::Empty()) : held->fail(done.error());
+    };
+    if (state_ != State::kRunning || !agent_ || !agent_->open()) return pause_now();
+    ask_guest(kStatsBudget, [this, pause_now](const Result<v1::GuestStats>& guest) {
+        if (state_ == State::kRunning) guest_at_pause_ = guest.ok() ? std::optional(*guest) : std::nullopt;
+        pause_now();
+    });
 }
 
 Result<void> Supervisor::resume() {

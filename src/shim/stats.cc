@@ -14,21 +14,31 @@ int64_t steady_ns() {
 
 }  // namespace
 
+void Supervisor::ask_guest(std::chrono::milliseconds budget,
+                           std::function<void(const Result<v1::GuestStats>&)> done) {
+    agent_->call(
+        "boxlite.v1.Guest", "Stats", v1::Empty(), budget,
+        [done = std::move(done)](const Result<std::string_view>& answer) {
+            if (!answer.ok()) return done(answer.error());
+            v1::GuestStats guest;
+            if (!guest.ParseFromArray(answer->data(), static_cast<int>(answer->size())))
+                return done(base::make_error(ErrorCode::kRpcTransport, "the agent's answer is damaged"));
+            done(guest);
+        });
+}
+
 void Supervisor::stats(rpc::Responder responder) {
-    if (state_ == State::kPaused)
-        return responder.fail(
-            base::make_error(ErrorCode::kInvalidState, "box '{}' is paused; unpause it first", spec_.name()));
-    if (state_ != State::kRunning || !agent_ || !agent_->open())
-        return responder.fail(base::make_error(ErrorCode::kStopped, "box '{}' is not running", spec_.name()));
     auto held = std::make_shared<rpc::Responder>(std::move(responder));
-    agent_->call("boxlite.v1.Guest", "Stats", v1::Empty(), kGuestBudget,
-                 [this, held](const Result<std::string_view>& answer) {
-                     if (!answer.ok()) return held->fail(answer.error());
-                     v1::GuestStats guest;
-                     if (!guest.ParseFromArray(answer->data(), static_cast<int>(answer->size())))
-                         return held->fail({ErrorCode::kRpcTransport, "the agent's answer is damaged"});
-                     answer_stats(guest, held);
-                 });
+    if (state_ == State::kPaused && guest_at_pause_) return answer_stats(*guest_at_pause_, held);
+    if (state_ == State::kPaused)
+        return held->fail(base::make_error(
+            ErrorCode::kInvalidState,
+            "box '{}' did not tell what it uses before it was paused; unpause it first", spec_.name()));
+    if (state_ != State::kRunning || !agent_ || !agent_->open())
+        return held->fail(base::make_error(ErrorCode::kStopped, "box '{}' is not running", spec_.name()));
+    ask_guest(kGuestBudget, [this, held](const Result<v1::GuestStats>& guest) {
+        guest.ok() ? answer_stats(*guest, held) : held->fail(guest.error());
+    });
 }
 
 void Supervisor::answer_stats(const v1::GuestStats& guest, const std::shared_ptr<rpc::Responder>& responder) {

@@ -2,6 +2,7 @@
 // agent, and writes down how it ended. One loop thread; the machine's devices have threads of their own.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -80,6 +81,8 @@ class Supervisor {
 
     // pause.cc
     Result<void> pause();
+    // First asks what its guest uses, so that stats() can tell while it is paused.
+    void pause_on_request(rpc::Responder responder);
     Result<void> resume();
     Result<void> set_memory(uint32_t mib);
 
@@ -91,6 +94,7 @@ class Supervisor {
 
     // stats.cc
     void stats(rpc::Responder responder);
+    void ask_guest(std::chrono::milliseconds budget, std::function<void(const Result<v1::GuestStats>&)> done);
     void answer_stats(const v1::GuestStats& guest, const std::shared_ptr<rpc::Responder>& responder);
 
     // control.cc
@@ -130,6 +134,7 @@ class Supervisor {
         open_files_;  // of each client, by their handles in the agent
     std::multimap<const rpc::Channel*, std::string> open_tunnels_;  // likewise, by their ids
 
+    std::optional<v1::GuestStats> guest_at_pause_;
     uint64_t commands_executed_ = 0;
     uint64_t exec_errors_ = 0;
 

@@ -75,8 +75,15 @@ class Stats(BoxTest):
         self.assertEqual(result.out, b"one\n")
         self.assertIn(b"'three' is not running", result.err)
         self.check("stats", "four", code=1)
-        self.check("pause", "two")
-        self.assertIn(b"paused", self.check("stats", "two", code=1).err)
+
+    def test_a_paused_box_tells_what_it_used(self):
+        self.box()
+        self.check("exec", "box", "true")
+        self.check("pause", "box")
+        first, second = self.stats(), self.stats()
+        self.assertEqual((first["commands_executed_total"], first["cpu_percent"]), (1, 0))
+        self.assertGreater(first["memory_bytes"], 0)
+        self.assertEqual(first, second)
 
     def test_a_stream_goes_on_until_the_box_ends(self):
         self.box()
