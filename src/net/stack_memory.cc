@@ -2,12 +2,15 @@
 
 #include <malloc.h>
 
+#include <algorithm>
+
 namespace boxlite::net {
 
 namespace {
 
 constexpr int kBuffer = 128 << 10;
-constexpr size_t kOnHeap = 32;  // connections
+constexpr size_t kOnHeap = 256;  // connections
+constexpr size_t kMany = 32, kFew = 4;
 constexpr int kKeptHeap = 2 << 20;
 
 }  // namespace
@@ -20,6 +23,11 @@ void StackMemory::prepare() {
 }
 
 void StackMemory::settle(size_t connections) {
+    most_ = std::max(most_, connections);
+    if (most_ >= kMany && connections <= kFew) {
+        ::malloc_trim(kKeptHeap);
+        most_ = connections;
+    }
     const bool on_heap = connections < kOnHeap;
     if (on_heap == on_heap_) return;
     on_heap_ = on_heap;

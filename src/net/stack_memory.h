@@ -1,8 +1,8 @@
 // Where the stack's buffers come from: it has two of 128 KiB for each connection, and one of the largest
-// frame for each frame that is under way. To map and to unmap one costs as much as the rest of a short
-// connection, and on the heap it keeps what memory was ever in it: a few connections have theirs on the heap,
-// the others mapped. Thread safety: malloc's settings are the process's, and the process has one stack and
-// one thread.
+// frame for each frame that is under way. To map and to unmap one costs more than the rest of a short
+// connection, and on the heap it keeps what memory was ever in it: some hundred connections have theirs on
+// the heap, which is cleared out when few are left, the others mapped. Thread safety: malloc's settings are
+// the process's, and the process has one stack and one thread.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +18,7 @@ class StackMemory {
 
   private:
     bool on_heap_ = true;
+    size_t most_ = 0;  // connections, since the heap was last cleared out
 };
 
 }  // namespace boxlite::net
