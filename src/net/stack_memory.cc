@@ -12,6 +12,7 @@ constexpr int kBuffer = 128 << 10;
 constexpr size_t kOnHeap = 256;  // connections
 constexpr size_t kMany = 32, kFew = 4;
 constexpr int kKeptHeap = 2 << 20;
+constexpr std::chrono::milliseconds kQuiet{1'000};
 
 }  // namespace
 
@@ -23,15 +24,25 @@ void StackMemory::prepare() {
 }
 
 void StackMemory::settle(size_t connections) {
+    connections_ = connections;
     most_ = std::max(most_, connections);
-    if (most_ >= kMany && connections <= kFew) {
-        ::malloc_trim(kKeptHeap);
-        most_ = connections;
-    }
+    if (most_ >= kMany && connections <= kFew && !timer_)
+        timer_ = loop_.after(kQuiet, [this] { clear_out(); });
     const bool on_heap = connections < kOnHeap;
     if (on_heap == on_heap_) return;
     on_heap_ = on_heap;
     ::mallopt(M_MMAP_THRESHOLD, on_heap ? 2 * kBuffer : kBuffer);
+}
+
+void StackMemory::clear_out() {
+    timer_ = 0;
+    if (connections_ > kFew) return;
+    ::malloc_trim(kKeptHeap);
+    most_ = connections_;
+}
+
+StackMemory::~StackMemory() {
+    if (timer_) loop_.cancel(timer_);
 }
 
 }  // namespace boxlite::net

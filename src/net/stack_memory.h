@@ -7,18 +7,29 @@
 
 #include <cstddef>
 
+#include "base/event_loop.h"
+
 namespace boxlite::net {
 
 class StackMemory {
   public:
     // Once, before the stack is there.
     static void prepare();
+    explicit StackMemory(base::EventLoop& loop) : loop_(loop) {}
+    ~StackMemory();
+    StackMemory(const StackMemory&) = delete;
+    StackMemory& operator=(const StackMemory&) = delete;
     // With each connection that comes or goes.
     void settle(size_t connections);
 
   private:
+    void clear_out();
+
+    base::EventLoop& loop_;
+    base::EventLoop::TimerId timer_ = 0;
     bool on_heap_ = true;
-    size_t most_ = 0;  // connections, since the heap was last cleared out
+    size_t connections_ = 0;
+    size_t most_ = 0;  // of them, since the heap was last cleared out
 };
 
 }  // namespace boxlite::net

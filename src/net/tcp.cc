@@ -42,7 +42,12 @@ void reset_in_place(int fd) {
 
 TcpFlows::TcpFlows(base::EventLoop& loop, const Dialing& dialing, const Placeholders& secrets, FlowLog& log,
                    Outside outside)
-    : loop_(loop), dialing_(dialing), log_(log), secrets_(secrets), outside_(std::move(outside)) {}
+    : loop_(loop),
+      dialing_(dialing),
+      log_(log),
+      secrets_(secrets),
+      outside_(std::move(outside)),
+      memory_(loop) {}
 
 TcpFlows::~TcpFlows() = default;
 

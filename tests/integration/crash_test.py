@@ -19,20 +19,15 @@ def supervisor_of(client):
     return next(iter(children(client.pid)), None)
 
 
-def machine_of(supervisor):
-    """The process that the guest kernel is, or None: the supervisor's first child on the uml engine. On kvm it runs in
-    threads of the supervisor, whose first child is the network."""
-    first = next(iter(children(supervisor)), None)
-    if first is None:
-        return None
-    with open(f"/proc/{first}/comm") as name:
-        return supervisor if name.read().strip() == "boxlite-netd" else first
-
-
 class Crash(BoxTest):
     def setUp(self):
         super().setUp()
         self.check("create", "--name", "box", "base")
+        self.engine = json.loads(self.output("info", "--format", "json"))["engine"]
+
+    def machine_of(self, supervisor):
+        """The process that the guest kernel is, or None: the supervisor's first child, or on kvm itself."""
+        return supervisor if self.engine == "kvm" else next(iter(children(supervisor)), None)
 
     def start(self, *args, **extra):
         process = self.home.popen(*args, stdin=subprocess.DEVNULL, **extra)
@@ -91,7 +86,7 @@ class Crash(BoxTest):
     def test_the_guest_kernel_dies_while_it_boots(self):
         def machine(client):
             supervisor = supervisor_of(client)
-            return supervisor and machine_of(supervisor)
+            return supervisor and self.machine_of(supervisor)
         self.die_while_it_boots(machine)
 
     def test_the_client_dies_while_its_box_boots(self):
@@ -144,7 +139,7 @@ class Crash(BoxTest):
         for round_number in range(10):
             self.check("exec", "box", "true")
             supervisor = self.home.inspect("box")["State"]["Pid"]
-            machine = machine_of(supervisor)
+            machine = self.machine_of(supervisor)
             writer = self.start("exec", "box", "sh", "-c", WRITER.format(round_number), stdout=subprocess.PIPE,
                                 stderr=subprocess.DEVNULL)
             synced = b"".join(writer.stdout.readline() for _ in range(1 + 3 * round_number))
