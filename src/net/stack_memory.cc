@@ -9,7 +9,7 @@ namespace boxlite::net {
 namespace {
 
 constexpr int kBuffer = 128 << 10;
-constexpr size_t kOnHeap = 256;  // connections
+constexpr size_t kOnHeap = 128;  // connections
 constexpr size_t kMany = 32, kFew = 4;
 constexpr int kKeptHeap = 2 << 20;
 constexpr std::chrono::milliseconds kQuiet{1'000};

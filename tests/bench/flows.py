@@ -108,6 +108,7 @@ def main():
             print(f"of the idle ones {lost} lost", flush=True)
             bad |= lost > 0
             boxtest.wait_until(lambda: state_of(netd)[0] <= before[0] + 8, "the descriptors are closed", 60)
+            boxtest.wait_until(lambda: state_of(netd)[1] < 16, "its memory is given back", 10)
             after = state_of(netd)
             print(f"before: {before[0]} descriptors, {before[1]:.0f} MiB; after: {after[0]}, {after[1]:.0f} MiB")
             counters = box.home.inspect("box")["Network"]
