@@ -1,8 +1,8 @@
 // Where the stack's buffers come from: it has two of 128 KiB for each connection, and one of the largest
 // frame for each frame that is under way. To map and to unmap one costs more than the rest of a short
-// connection, and on the heap it keeps what memory was ever in it: some hundred connections have theirs on
-// the heap, which is cleared out when few are left, the others mapped. Thread safety: malloc's settings are
-// the process's, and the process has one stack and one thread.
+// connection, and on the heap it keeps what memory was ever in it: a hundred connections have theirs on the
+// heap, which is cleared out a second after few are left, the others mapped. Thread safety: malloc's settings
+// are the process's, and the process has one stack and one thread.
 #pragma once
 
 #include <cstddef>
