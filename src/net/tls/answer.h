@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "net/tls/content_decoder.h"
 #include "net/tls/guard.h"
-#include "net/tls/inflater.h"
 
 namespace boxlite::net::tls {
 
@@ -19,12 +19,13 @@ class AnswerContent {
     bool rewrites() const { return rewrites_; }
     // Appends what the box gets of the next piece. "" or why it gets no more.
     std::string add(base::ByteView piece, base::Bytes& out);
-    void finish(base::Bytes& out);
+    // As add(), when all of it has come.
+    std::string finish(base::Bytes& out);
 
   private:
     bool rewrites_;
     std::string coding_;
-    std::unique_ptr<Inflater> inflater_;
+    std::unique_ptr<ContentDecoder> decoder_;
     Scrubber scrubber_;
 };
 

@@ -183,6 +183,7 @@ size_t Http1::take_answer_body(base::ByteView held) {
         base::Bytes data;
         const size_t n = answer_chunks_.take(held, &data);
         pass_answer(data);
+        if (over_) return n;
         if (answer_chunks_.bad()) fail("its answer has a malformed body");
         if (answer_chunks_.done()) end_answer();
         return n;
@@ -190,7 +191,7 @@ size_t Http1::take_answer_body(base::ByteView held) {
     const bool counted = answer_state_ == State::kBody;
     const size_t n = counted ? std::min<uint64_t>(answer_body_, held.size()) : held.size();
     pass_answer(held.first(n));
-    if (counted && (answer_body_ -= n) == 0) end_answer();
+    if (!over_ && counted && (answer_body_ -= n) == 0) end_answer();
     return n;
 }
 
@@ -210,7 +211,7 @@ void Http1::write_piece(base::ByteView bytes) {
 void Http1::end_answer() {
     if (content_) {
         base::Bytes out;
-        content_->finish(out);
+        if (const std::string why = content_->finish(out); !why.empty()) return fail(why);
         write_piece(out);
         if (framed_) append(to_box, "0\r\n\r\n");
     }

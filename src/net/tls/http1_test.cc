@@ -1,7 +1,9 @@
 #include "net/tls/http1.h"
 
+#include <brotli/encode.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include "net/tls/testing.h"
 
@@ -157,19 +159,86 @@ std::string gzip(std::string_view text) {
     return out;
 }
 
+std::string brotli(std::string_view text) {
+    std::string out(text.size() + 100, '\0');
+    size_t size = out.size();
+    BrotliEncoderCompress(5, BROTLI_DEFAULT_WINDOW, BROTLI_MODE_TEXT, text.size(),
+                          reinterpret_cast<const uint8_t*>(text.data()), &size,
+                          reinterpret_cast<uint8_t*>(out.data()));
+    out.resize(size);
+    return out;
+}
+
+std::string zstd(std::string_view text) {
+    std::string out(ZSTD_compressBound(text.size()), '\0');
+    out.resize(ZSTD_compress(out.data(), out.size(), text.data(), text.size(), 3));
+    return out;
+}
+
+std::string compressed_answer(std::string_view coding, std::string_view body) {
+    return fmt::format("HTTP/1.1 200 OK\r\nContent-Encoding: {}\r\nContent-Length: {}\r\n\r\n{}", coding,
+                       body.size(), body);
+}
+
 TEST_F(Http1Test, CompressedAnswersAreLookedInto) {
+    const std::string text = "[s3cret-value]";
+    for (const auto& [coding, body] :
+         {std::pair{"gzip", gzip(text)}, {"br", brotli(text)}, {"zstd", zstd(text)}, {"zstd", ""}}) {
+        box_says(std::string(kGet) + "\r\n");
+        EXPECT_EQ(
+            server_says(compressed_answer(coding, body), 10000),
+            body.empty()
+                ? fmt::format("HTTP/1.1 200 OK\r\nContent-Encoding: {}\r\nContent-Length: 0\r\n\r\n", coding)
+                : "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+                  "18\r\n[<BOXLITE_SECRET:TOKEN>]\r\n0\r\n\r\n")
+            << coding;
+    }
     box_says(std::string(kGet) + "\r\n");
-    const std::string body = gzip("[s3cret-value]");
-    EXPECT_EQ(
-        server_says(fmt::format("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n{}",
-                                body.size(), body),
-                    10000),
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n18\r\n[<BOXLITE_SECRET:TOKEN>]\r\n0\r\n\r\n");
-    box_says(std::string(kGet) + "\r\n");
-    server_says("HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 3\r\n\r\nxyz");
+    server_says(compressed_answer("compress", "xyz"));
     EXPECT_TRUE(http_.over());
     ASSERT_EQ(setting_.refused.size(), 1u);
-    EXPECT_NE(setting_.refused[0].find("'br'"), std::string::npos);
+    EXPECT_NE(setting_.refused[0].find("'compress'"), std::string::npos);
+}
+
+TEST_F(Http1Test, LargeCompressedAnswersComeInPieces) {
+    std::string text;
+    for (int i = 0; text.size() < (1 << 20); ++i) text += fmt::format("line {}\n", i * i);
+    for (const auto& [coding, body] :
+         {std::pair{"gzip", gzip(text)}, {"br", brotli(text)}, {"zstd", zstd(text)}}) {
+        Setting setting;
+        Http1 http(setting.guard());
+        http.from_box(base::as_bytes(std::string(kGet) + "\r\n"));
+        const std::string answer = compressed_answer(coding, body);
+        for (size_t at = 0; at < answer.size(); at += 777)
+            http.from_server(base::as_bytes(std::string_view(answer).substr(at, 777)));
+        std::string_view rest = base::as_text(http.to_box);
+        rest.remove_prefix(rest.find("\r\n\r\n") + 4);
+        ChunkedBody chunks;
+        base::Bytes got;
+        chunks.take(base::as_bytes(rest), &got);
+        EXPECT_TRUE(chunks.done()) << coding;
+        EXPECT_EQ(base::as_text(got), text) << coding;
+    }
+}
+
+TEST_F(Http1Test, DamagedCompressionEndsTheConnection) {
+    const std::string text(1000, 'x');
+    for (const auto& [coding, body] :
+         {std::pair{"gzip", gzip(text)}, {"br", brotli(text)}, {"zstd", zstd(text)}}) {
+        const std::string cut = body.substr(0, body.size() - 1);
+        for (const std::string& bad : {cut, body + "tail", "?" + body}) {
+            Setting setting;
+            Http1 http(setting.guard());
+            http.from_box(base::as_bytes(std::string(kGet) + "\r\n"));
+            http.from_server(base::as_bytes(compressed_answer(coding, bad)));
+            EXPECT_TRUE(http.over()) << coding;
+            EXPECT_FALSE(base::as_text(http.to_box).ends_with("0\r\n\r\n")) << coding;
+            ASSERT_EQ(setting.refused.size(), 1u) << coding;
+            EXPECT_NE(setting.refused[0].find(bad == cut ? "stops in the middle" : "damaged"),
+                      std::string::npos)
+                << coding << ": " << setting.refused[0];
+        }
+    }
 }
 
 // What two readers could take for different answers.

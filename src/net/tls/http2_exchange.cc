@@ -176,7 +176,9 @@ void Http2::message_ends(Side side, int32_t stream) {
     if (!exchange || exchange->refused) return;
     const Side other = side == Side::kBox ? Side::kServer : Side::kBox;
     Exchange::Flow& flow = exchange->to(other);
-    if (side == Side::kServer && exchange->content) exchange->content->finish(flow.waiting);
+    if (side == Side::kServer && exchange->content)
+        if (const std::string why = exchange->content->finish(flow.waiting); !why.empty())
+            return refuse(*exchange, why);
     flow.ended = true;
     if (exchange->stream(other) > 0)
         (void)nghttp2_session_resume_data(session(other), exchange->stream(other));
