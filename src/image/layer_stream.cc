@@ -12,9 +12,9 @@ namespace boxlite::image {
 
 namespace {
 
-constexpr size_t kInputBytes = size_t{128} << 10;
-constexpr size_t kChunkBytes = size_t{256} << 10;
-constexpr size_t kChunks = 8;  // decompressed and waiting, at most
+constexpr size_t kInputBytes = size_t{512} << 10;
+constexpr size_t kChunkBytes = size_t{512} << 10;
+constexpr size_t kChunks = 6;  // decompressed and waiting, at most
 
 std::string_view name_of(Compression compression) {
     switch (compression) {

@@ -217,7 +217,7 @@ def pull(report):
             return elapsed
 
         def ours(folder):
-            subprocess.run([boxtest.BOXLITE, "--home", folder, "create", "--name", "box", reference], check=True,
+            subprocess.run([boxtest.BOXLITE, "--home", folder, "pull", reference], check=True,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
         def skopeo(folder):
