@@ -7,6 +7,7 @@
 namespace boxlite::net {
 
 inline constexpr const char* kSubnet = "192.168.127.0/24";
+inline constexpr const char* kBroadcast = "192.168.127.255";
 inline constexpr const char* kSubnet6 = "fd00::/64";
 // Where names are resolved, too.
 inline constexpr const char* kGateway = "192.168.127.1";

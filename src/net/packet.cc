@@ -46,9 +46,13 @@ std::optional<IpPacket> parse_v6(base::ByteView packet) {
     return ip;
 }
 
+// Of many, in general or on the box's own network.
 bool is_group(const IpAddress& address) {
-    const base::ByteView bytes = address.bytes();
-    return address.is_v4() ? bytes[0] >= 224 || bytes[3] == 255 : bytes[0] == 0xff;
+    static const std::array<IpAddress, 2> broadcast = {*IpAddress::parse("255.255.255.255"),
+                                                       *IpAddress::parse(kBroadcast)};
+    if (address.is_v4() && (address.bytes()[0] & 0xf0) == 224) return true;
+    if (!address.is_v4()) return address.bytes()[0] == 0xff;
+    return std::find(broadcast.begin(), broadcast.end(), address) != broadcast.end();
 }
 
 bool is_icmp_error(const IpPacket& ip) {

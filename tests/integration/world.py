@@ -17,7 +17,7 @@ import boxtest
 
 CLONE_NEWNS, CLONE_NEWNET, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 0x40000000, 0x1000, 0x4000, 0x40000
 HOST, SERVER, OTHER, PRIVATE, DNS = "198.52.100.1", "198.52.100.10", "198.52.100.11", "10.77.0.10", "198.52.100.53"
-HOST6, SERVER6 = "2a0e:77::1", "2a0e:77::10"
+HOST6, SERVER6, OTHER6 = "2a0e:77::1", "2a0e:77::10", "2a0e:77::11"
 A, NS, CNAME, SOA, PTR, MX, TXT, AAAA, SRV, OPT = 1, 2, 5, 6, 12, 15, 16, 28, 33, 41
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -99,7 +99,7 @@ class World:
         ip = lambda namespace, *args: subprocess.run(["ip", "-n", namespace, *args], check=True)
         ip(self.host, "link", "add", "world", "type", "veth", "peer", "name", "hosts", "netns", self.net)
         for namespace, device, addresses in ((self.host, "world", [f"{HOST}/24", "10.77.0.1/24", f"{HOST6}/64"]),
-                                             (self.net, "hosts", [f"{a}/24" for a in (SERVER, OTHER, PRIVATE, DNS)] + [f"{SERVER6}/64"])):
+                                             (self.net, "hosts", [f"{a}/24" for a in (SERVER, OTHER, PRIVATE, DNS)] + [f"{a}/64" for a in (SERVER6, OTHER6)])):
             ip(namespace, "link", "set", "lo", "up")
             for address in addresses:
                 ip(namespace, "addr", "add", address, "dev", device, *(["nodad"] if ":" in address else []))
