@@ -131,7 +131,8 @@ void HttpRelay::ready(Side& side, uint32_t events) {
 // Moves what can be moved. The order of the box's bytes is: read, held, cleared, written.
 void HttpRelay::run() {
     for (bool moved = true; moved && !over_;) {
-        moved = read(inside_) | read(outside_);
+        moved = read(inside_);
+        moved = read(outside_) || moved;
         if (over_) return;
         if (!held_.empty()) {
             const size_t n = requests_.clear(held_);
@@ -144,7 +145,8 @@ void HttpRelay::run() {
             held_.erase(held_.begin(), held_.begin() + static_cast<ptrdiff_t>(n));
             moved |= n > 0;
         }
-        moved |= write(outside_) | write(inside_);
+        moved = write(outside_) || moved;
+        moved = write(inside_) || moved;
     }
     if (over_) return;
     if (inside_.ended && held_.empty() && outside_.out.empty() && !outside_.shut) {

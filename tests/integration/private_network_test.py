@@ -125,5 +125,40 @@ class PrivateNetwork(unittest.TestCase):
             self.assertIn(b"network", result.err)
 
 
+ECHO = """
+import select, socket
+ones = [socket.socket(family, socket.SOCK_DGRAM) for family in (socket.AF_INET, socket.AF_INET6)]
+ones[1].setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+for s in ones: s.bind(("", 7000))
+print("listens", flush=True)
+while True:
+    for s in select.select(ones, [], [])[0]:
+        data, peer = s.recvfrom(65535)
+        s.sendto(data[::-1], peer)
+"""
+ASK = """
+import os, socket, sys
+for host in sys.argv[1:]:
+    family, _, _, _, to = socket.getaddrinfo(host, 7000, type=socket.SOCK_DGRAM)[0]
+    s = socket.socket(family, socket.SOCK_DGRAM); s.settimeout(10); s.connect(to)
+    for size in (1, 1400, 9000, 60000):
+        data = os.urandom(size); s.send(data)
+        assert s.recv(65535) == data[::-1], (host, size)
+print("all")
+"""
+
+
+class Datagrams(boxtest.BoxTest):
+    def test_there_and_back_of_any_size(self):
+        layout = boxtest.debian_image(["python3"]).rpartition(":")[0]
+        self.check("import", layout, "python:12", timeout=300)
+        for name in ("one", "two"):
+            self.check("run", "-d", "--name", name, "--network", "backend", "python:12", "python3", "-c", ECHO)
+            wait_until(lambda: "listens" in self.output("logs", name), f"{name} listens")
+        for name, other in (("one", "two"), ("two", "one")):
+            network = self.home.inspect(other)["Network"]
+            self.assertEqual(self.output("exec", name, "python3", "-c", ASK, other, network["Address"], network["Address6"]), "all\n")
+
+
 if __name__ == "__main__":
     unittest.main()
