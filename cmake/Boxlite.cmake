@@ -18,6 +18,12 @@ add_compile_options(-Wall -Wextra -Werror -Wvla -Wno-missing-field-initializers
                     $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> -fno-omit-frame-pointer)
 add_compile_definitions(_GNU_SOURCE _FILE_OFFSET_BITS=64 $<$<CONFIG:RelWithDebInfo>:_FORTIFY_SOURCE=2>)
 add_compile_options($<$<CONFIG:RelWithDebInfo>:-fstack-protector-strong>)
+option(BOXLITE_FUZZ "build the libFuzzer programs; needs clang++" OFF)
+if(BOXLITE_FUZZ)
+  # libFuzzer sees what an input reaches only of code that tells it.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+  add_link_options(-fsanitize=fuzzer-no-link)
+endif()
 if(BOXLITE_SANITIZE)
   add_compile_options(-fsanitize=${BOXLITE_SANITIZE} -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${BOXLITE_SANITIZE})

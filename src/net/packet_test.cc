@@ -181,9 +181,13 @@ TEST(Packet, OnlyWhatAnHonestBoxSendsReachesTheStack) {
     base::Bytes other = good;
     other[29] = 3;  // 192.168.127.3
     EXPECT_FALSE(admitted(other));
-    for (const auto& [address, passes] :
-         {std::pair{"198.51.101.255", true}, {"10.1.2.255", true}, {"240.0.0.1", true}, {"224.0.0.1", false},
-          {"239.255.255.255", false}, {"255.255.255.255", false}, {"192.168.127.255", false}}) {
+    for (const auto& [address, passes] : {std::pair{"198.51.101.255", true},
+                                          {"10.1.2.255", true},
+                                          {"240.0.0.1", true},
+                                          {"224.0.0.1", false},
+                                          {"239.255.255.255", false},
+                                          {"255.255.255.255", false},
+                                          {"192.168.127.255", false}}) {
         base::Bytes elsewhere = good;
         const IpAddress to = *IpAddress::parse(address);
         std::copy(to.bytes().begin(), to.bytes().end(), elsewhere.begin() + 30);

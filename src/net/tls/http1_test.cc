@@ -96,7 +96,7 @@ TEST_F(Http1Test, PlaceholdersElsewhereAreRefused) {
         EXPECT_TRUE(http.over()) << request;
         EXPECT_EQ(setting.refused.size(), 1u) << request;
         EXPECT_EQ(base::as_text(http.to_box).substr(0, 22), "HTTP/1.1 403 Forbidden") << request;
-        EXPECT_EQ(base::as_text(http.to_server).find(">"), std::string::npos);
+        EXPECT_EQ(base::as_text(http.to_server).find('>'), std::string::npos);
         EXPECT_EQ(base::as_text(http.to_server).find(kValue), std::string::npos);
     }
 }
