@@ -306,6 +306,33 @@ class Living(NetworkTest):
         kill(shim)
         wait_until(lambda: not alive(second), "it ends with its supervisor")
 
+    def test_readers_that_are_slow_hold_back_who_sends(self):
+        """Windows that close for a second, at either end: nothing is lost, and the network process holds little of it."""
+        data, received = os.urandom(1 << 20) * 32, world.swallow([])
+        pause = threading.Event()
+
+        def late(connection):
+            pause.wait(1)
+            received(connection)
+
+        self.check("run", "-d", "--name", "box", "base", "sh", "-c", "head -c 33554432 /dev/urandom > /srv/x; sha256sum < /srv/x; sleep 600")
+        netd = self.netd("box")
+
+        def memory(kind):
+            with open(f"/proc/{netd}/status") as file:
+                return next(int(line.split()[1]) for line in file if line.startswith(kind)) // 1024
+
+        before = memory("VmRSS")
+        for address in (SERVER, SERVER6):
+            gives = self.world.serve(address, 0, lambda connection: connection.sendall(data))
+            takes = self.world.serve(address, 0, late)
+            ones = [f"nc {address} {gives} < /dev/null | (sleep 1; sha256sum)", f"nc {address} {takes} < /srv/x"]
+            processes = [self.home.popen("exec", "box", "sh", "-c", one, stdout=subprocess.PIPE) for one in ones]
+            results = [process.communicate(timeout=60 * boxtest.PATIENCE)[0].decode().split()[0] for process in processes]
+            self.assertEqual(results[0], hashlib.sha256(data).hexdigest())
+            self.assertEqual(results[1], self.check("logs", "box").out.decode().split()[0])
+        self.assertLess(memory("VmHWM"), before + 16)
+
     def test_what_it_may(self):
         self.check("run", "-d", "--name", "box", "base", "sleep", "600")
         with open(f"/proc/{self.netd('box')}/status") as file:
