@@ -69,7 +69,8 @@ class Zstd : public ContentDecoder {
         const size_t result = ::ZSTD_decompressStream(context_.get(), &to, &from);
         bytes = bytes.subspan(from.pos);
         room = room.subspan(to.pos);
-        ended_ = result == 0;
+        // Behind a frame, without more data, it asks for the next one.
+        if (from.pos > 0 || to.pos > 0) ended_ = result == 0;
         return ::ZSTD_isError(result) == 0;
     }
 
